@@ -51,7 +51,7 @@ fn broken() -> Result<Vec<Broken>> {
     let mut broken = arrows::between_crates(&arrows::packages(&metadata)?);
     broken.extend(arrows::between_modules(&tree));
     broken.extend(cycles::between_modules(&tree));
-    let others = third_party::packages(&metadata);
+    let others = third_party::packages()?;
     broken.extend(third_party::unlicensed(&others));
     broken.extend(third_party::banned(&others));
     broken.extend(third_party::duplicated(&others));

@@ -83,7 +83,7 @@ impl Programs {
     }
 
     /// Runs load on a system and returns the counts of the generator.
-    pub(crate) fn load(&self, on: &Running, options: Options, load: &Load) -> Result<Value> {
+    pub(crate) fn load(&self, on: &Running, options: &Options, load: &Load) -> Result<Value> {
         let addr = if load.http { on.http } else { on.grpc };
         let mut command = Command::new("taskset");
         command.args(["-c", GENERATOR_CORE]).arg(&self.loadgen).arg(addr.to_string());

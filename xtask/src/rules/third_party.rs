@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use anyhow::Result;
 
 use super::Broken;
+use crate::{process, workspace::cargo};
 
 /// Licences that the program may be distributed under together with its own.
 const LICENCES: [&str; 10] = [
@@ -30,7 +31,7 @@ const BANNED: [(&str, &str); 5] = [
     ("tracing-log", "log lines are events of `tracing`"),
 ];
 /// Crates that are there in several versions, and who holds them back. Each costs build time.
-const DUPLICATES: [(&str, &str); 22] = [
+const DUPLICATES: [(&str, &str); 20] = [
     ("base64", "sqlx and tonic use 0.22"),
     ("bitflags", "ariadne of apollo-compiler uses 1"),
     ("block-buffer", "rsasl uses digest 0.10"),
@@ -46,10 +47,8 @@ const DUPLICATES: [(&str, &str); 22] = [
     ("rand", "rsasl uses 0.8, opentelemetry_sdk uses 0.9, sqlx uses 0.10"),
     ("rand_chacha", "rsasl uses rand 0.8"),
     ("rand_core", "rsasl uses rand 0.8, opentelemetry_sdk uses rand 0.9"),
-    ("sha1", "async-graphql of the tests"),
     ("sha2", "rsasl uses 0.10"),
     ("syn", "prost-derive, tracing-attributes and logos use 2"),
-    ("synstructure", "icu crates of url"),
     ("thiserror", "jsonpath-rust of apollo-compiler uses 1"),
     ("thiserror-impl", "jsonpath-rust of apollo-compiler uses 1"),
     ("unicode-width", "miette of protox uses 0.1"),
@@ -63,16 +62,29 @@ pub(super) struct Package {
     licence: Option<String>,
 }
 
-/// Reads the crates of others from `cargo metadata`.
-pub(super) fn packages(metadata: &Value) -> Vec<Package> {
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    let foreign = packages.filter(|package| !package["source"].is_null());
-    let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
-    let package = |package: &Value| {
-        let (name, version) = (text(&package["name"])?, text(&package["version"])?);
-        Some(Package { name, version, licence: text(&package["license"]) })
-    };
-    foreign.filter_map(package).collect()
+/// Lists the crates of others that are built, for the program and for its tests.
+pub(super) fn packages() -> Result<Vec<Package>> {
+    // Unlike `cargo metadata`, it leaves out dependencies of features that are not switched on.
+    let tree = process::output(&mut cargo([
+        "tree",
+        "--workspace",
+        "--locked",
+        "--prefix=none",
+        "--format={p}|{l}",
+    ]))?;
+    Ok(tree.lines().filter_map(package).collect())
+}
+
+/// Reads `serde v1.0.0|MIT`. Crates of our own have their path in between.
+fn package(line: &str) -> Option<Package> {
+    let (package, licence) = line.split_once('|')?;
+    let (name, version) = package.split_once(" v")?;
+    let licence = licence.trim_end_matches(" (*)");
+    (!version.contains(" (/")).then(|| Package {
+        name: name.to_owned(),
+        version: version.split(' ').next().unwrap_or_default().to_owned(),
+        licence: (!licence.is_empty()).then(|| licence.to_owned()),
+    })
 }
 
 /// Crates whose licence is not on the list.
@@ -156,12 +168,22 @@ pub(super) fn duplicated(packages: &[Package]) -> Vec<Broken> {
 mod tests {
     use super::*;
 
-    fn package(name: &str, version: &str, licence: Option<&str>) -> Package {
+    fn made(name: &str, version: &str, licence: Option<&str>) -> Package {
         Package {
             name: name.to_owned(),
             version: version.to_owned(),
             licence: licence.map(ToOwned::to_owned),
         }
+    }
+
+    #[test]
+    fn lines_of_cargo_tree_are_read() {
+        let read = |line: &str| package(line).map(|found| (found.name, found.version, found.licence));
+        let serde = ("serde".to_owned(), "1.0.0".to_owned(), Some("MIT OR Apache-2.0".to_owned()));
+        assert_eq!(read("serde v1.0.0|MIT OR Apache-2.0"), Some(serde.clone()));
+        assert_eq!(read("serde v1.0.0 (proc-macro)|MIT OR Apache-2.0 (*)"), Some(serde));
+        assert_eq!(read("ours v2.0.0 (/ours)|MIT"), None);
+        assert_eq!(read("bare v1.0.0|"), Some(("bare".to_owned(), "1.0.0".to_owned(), None)));
     }
 
     #[test]
@@ -179,16 +201,16 @@ mod tests {
         ] {
             assert_eq!(is_satisfied(expression), is_allowed, "{expression}");
         }
-        let found = unlicensed(&[package("a", "1.0.0", Some("GPL-3.0")), package("b", "1.0.0", None)]);
+        let found = unlicensed(&[made("a", "1.0.0", Some("GPL-3.0")), made("b", "1.0.0", None)]);
         assert_eq!(found.len(), 2, "{found:?}");
     }
 
     #[test]
     fn banned_crates_and_new_duplicates_are_found() {
         let packages = [
-            package("openssl-sys", "0.9.0", Some("MIT")),
-            package("serde", "1.0.0", Some("MIT")),
-            package("serde", "2.0.0", Some("MIT")),
+            made("openssl-sys", "0.9.0", Some("MIT")),
+            made("serde", "1.0.0", Some("MIT")),
+            made("serde", "2.0.0", Some("MIT")),
         ];
         assert_eq!(banned(&packages).len(), 1);
         let found = duplicated(&packages);

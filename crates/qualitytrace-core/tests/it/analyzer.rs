@@ -145,6 +145,30 @@ fn credentials_are_found_in_every_spelling_and_not_repeated() {
 }
 
 #[test]
+fn a_report_keeps_failures_first_and_counts_what_it_leaves_out() {
+    let subject = |name: &str| Subject {
+        id: None,
+        name: name.to_owned(),
+        kind: SpanKind::Server,
+        family: "http".to_owned(),
+        attributes: vec![
+            ("http.method".to_owned(), "GET".to_owned()),
+            ("http.route".to_owned(), "/a".to_owned()),
+        ],
+    };
+    let mut subjects: Vec<Subject> = (0..12_000).map(|_| subject("GET /a")).collect();
+    subjects.extend((0..3_000).map(|_| subject("wrong")));
+    let report = rule_report(RuleId::SpanNaming, 1, Level::Error, &subjects);
+    let failed = report.results.iter().filter(|result| !result.passed).count();
+    assert_eq!((report.results.len(), failed, report.passed), (10_000, 3_000, false));
+    assert_eq!((report.omitted.passed, report.omitted.failed), (5_000, 0));
+    subjects.extend((0..9_000).map(|_| subject("wrong")));
+    let report = rule_report(RuleId::SpanNaming, 1, Level::Error, &subjects);
+    assert!(report.results.iter().all(|result| !result.passed));
+    assert_eq!((report.omitted.passed, report.omitted.failed), (12_000, 2_000));
+}
+
+#[test]
 fn warnings_and_disabled_rules_cost_nothing() {
     let mut analyzer = Analyzer::default();
     let trace = trace(&[3, 1, 2, 0]);

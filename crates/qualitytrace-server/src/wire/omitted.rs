@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Results that a verdict, or an analysis, keeps in all.
+/// Results that a verdict keeps in all.
 pub(crate) const MAX_RESULTS: usize = 10_000;
 
 /// The number of results that were omitted.

@@ -93,7 +93,7 @@ fn suite(report: &TestReport) -> TestSuite {
         }
     }
     let mut suite = TestSuite::new(visible::text(&report.title()));
-    suite.set_time(report.phases.total).add_test_cases(cases.into_iter().map(test_case));
+    suite.set_time(report.phases.total).add_test_cases(cases.iter().map(test_case));
     if !report.notes.is_empty() {
         suite.set_system_out(report.notes.join("\n"));
     }
@@ -102,7 +102,7 @@ fn suite(report: &TestReport) -> TestSuite {
 
 /// Converts a case to the elements of Surefire, which CI systems know: a case that passed on a retry has flaky failures,
 /// one that never passed has rerun failures.
-fn test_case(case: Case) -> TestCase {
+fn test_case(case: &Case) -> TestCase {
     let reruns = case.earlier.iter().map(|(kind, message)| {
         let mut rerun = TestRerun::new(kind.element());
         rerun.set_type(kind.word()).set_message(visible::text(message));

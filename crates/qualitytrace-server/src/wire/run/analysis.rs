@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::is_blank;
-use crate::wire::omitted::{Omitted, Room};
+use crate::wire::Omitted;
 
 /// The report of the analyzer; without plugins if there is none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -145,28 +145,26 @@ struct RuleError {
 
 /// Converts a report for clients.
 pub fn analysis(report: &Report) -> Linter {
-    let mut room = Room::new(report.plugins.iter().map(|plugin| plugin.rules.len()).sum());
     Linter {
         minimum_score: report.minimum_score,
         passed: report.passed,
         score: report.score,
-        plugins: Some(report.plugins.iter().map(|report| plugin(report, &mut room)).collect()),
+        plugins: Some(report.plugins.iter().map(plugin).collect()),
     }
 }
 
-fn plugin(plugin: &PluginReport, room: &mut Room) -> Plugin {
+fn plugin(plugin: &PluginReport) -> Plugin {
     Plugin {
         name: plugin.id.title().to_owned(),
         description: plugin.id.description().to_owned(),
         passed: plugin.passed,
         score: plugin.score,
-        rules: plugin.rules.iter().map(|report| rule(report, room)).collect(),
+        rules: plugin.rules.iter().map(rule).collect(),
     }
 }
 
-fn rule(rule: &RuleReport, room: &mut Room) -> Rule {
+fn rule(rule: &RuleReport) -> Rule {
     let entry = rule.id.entry();
-    let (kept, omitted) = room.keep(&rule.results, |result| !result.passed);
     Rule {
         id: entry.id.to_owned(),
         name: entry.title.to_owned(),
@@ -175,8 +173,8 @@ fn rule(rule: &RuleReport, room: &mut Room) -> Rule {
         passed: rule.passed,
         weight: rule.weight,
         tips: entry.tips.iter().map(|tip| (*tip).to_owned()).collect(),
-        results: kept.into_iter().map(span).collect(),
-        omitted,
+        results: rule.results.iter().map(span).collect(),
+        omitted: Omitted { passed: rule.omitted.passed, failed: rule.omitted.failed },
         level: rule.level.as_str().to_owned(),
     }
 }
