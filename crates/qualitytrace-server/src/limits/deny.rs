@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use ipnet::IpNet;
+
 /// The deny list. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deny(Arc<[Rule]>);
@@ -27,8 +29,8 @@ const EMBEDDING_BITS: u8 = 96;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
-    /// Addresses with this prefix of so many bits.
-    Network(IpAddr, u8),
+    /// The addresses of this network.
+    Network(IpNet),
     /// This name.
     Name(String),
     /// Every name with this suffix, which starts with a dot.
@@ -47,30 +49,21 @@ impl FromStr for Rule {
             None => (written.as_str(), None),
         };
         let kind = match address.trim_matches(['[', ']']).parse::<IpAddr>() {
-            Ok(address) => {
-                let most = if address.is_ipv4() { 32 } else { 128 };
-                Kind::Network(address, bits.unwrap_or(most)).checked(most).ok_or(help)?
-            }
+            Ok(address) => Kind::Network(match bits {
+                Some(bits) => IpNet::new(address, bits).map_err(|_| help)?,
+                None => address.into(),
+            }),
             Err(_) if bits.is_some() || written.is_empty() || written.contains([' ', ':']) => {
                 return Err(help.to_owned());
             }
             Err(_) => match (written.strip_prefix("*."), url::Host::parse(&written)) {
                 (Some(domain), _) => Kind::Below(format!(".{}", canonical(domain))),
                 // `127.1` and `0x7f000001` are addresses, too.
-                (None, Ok(url::Host::Ipv4(address))) => Kind::Network(address.into(), 32),
+                (None, Ok(url::Host::Ipv4(address))) => Kind::Network(IpAddr::from(address).into()),
                 (None, _) => Kind::Name(canonical(&written)),
             },
         };
         Ok(Self { written, kind })
-    }
-}
-
-impl Kind {
-    fn checked(self, most: u8) -> Option<Self> {
-        match self {
-            Self::Network(_, bits) if bits > most => None,
-            other => Some(other),
-        }
     }
 }
 
@@ -139,12 +132,10 @@ impl Deny {
         let meant = meanings(address);
         let is_listed = |rule: &&Rule| match &rule.kind {
             // A rule for a whole embedding prefix matches only addresses in that form, not all of IPv4.
-            Kind::Network(network @ IpAddr::V6(_), bits) if *bits <= EMBEDDING_BITS => {
-                meant.iter().any(|meant| !meant.is_derived && is_within(meant.address, *network, *bits))
+            Kind::Network(network @ IpNet::V6(_)) if network.prefix_len() <= EMBEDDING_BITS => {
+                meant.iter().any(|meant| !meant.is_derived && network.contains(&meant.address))
             }
-            Kind::Network(network, bits) => {
-                meant.iter().any(|meant| is_within(meant.address, *network, *bits))
-            }
+            Kind::Network(network) => meant.iter().any(|meant| network.contains(&meant.address)),
             Kind::Name(_) | Kind::Below(_) => false,
         };
         self.0.iter().find(is_listed).map_or(Ok(()), |rule| Err(denied(host, rule)))
@@ -213,18 +204,6 @@ fn canonical(name: &str) -> String {
 
 fn denied(host: &str, rule: &Rule) -> Denied {
     Denied { host: host.to_owned(), rule: rule.written.clone() }
-}
-
-fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
-    let same = |a: u128, b: u128, width: u32| {
-        let shift = width.saturating_sub(u32::from(bits));
-        a.checked_shr(shift).unwrap_or(0) == b.checked_shr(shift).unwrap_or(0)
-    };
-    match (address, network) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => same(a.to_bits().into(), b.to_bits().into(), 32),
-        (IpAddr::V6(a), IpAddr::V6(b)) => same(a.to_bits(), b.to_bits(), 128),
-        _ => false,
-    }
 }
 
 #[cfg(test)]
