@@ -5,7 +5,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use qualitytrace_core::judge;
-use qualitytrace_core::lang::{self, Budget, Generator, Surroundings, Variables};
+use qualitytrace_core::budget::Budget;
+use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_fuzz::on_a_small_stack;
 

@@ -24,7 +24,7 @@ fuzz_target!(|text: &str| {
             assert!(again.is_valid(), "{printed}");
             assert_eq!(again.tree, parsed.tree, "{printed}");
             let trace = trace();
-            let _ = lang::select(&parsed.tree, &trace, &lang::Budget::default());
+            let _ = lang::select(&parsed.tree, &trace, &qualitytrace_core::budget::Budget::default());
             nearest_misses(&parsed.tree, &trace, 2, true);
         }
     });

@@ -5,17 +5,15 @@
 //! arrival.
 
 pub mod catalogue;
-mod gates;
+mod config;
 mod rules;
 mod score;
 
 pub use catalogue::{Level, PluginId, RuleId};
-pub use gates::{Gates, gates};
+pub use config::{Analyzer, Plugin, Rule};
 pub use rules::{Fault, Subject};
 pub use score::plugin_score;
 
-use crate::definition;
-use crate::definition::analyzer::Plugin;
 use crate::id::SpanId;
 use crate::trace::Trace;
 
@@ -86,7 +84,7 @@ pub struct SpanReport {
 const MAX_RESULTS: usize = 10_000;
 
 /// Analyzes a trace. Returns `None` when the analyzer is switched off.
-pub fn analyze(analyzer: &definition::Analyzer, trace: &Trace) -> Option<Report> {
+pub fn analyze(analyzer: &Analyzer, trace: &Trace) -> Option<Report> {
     if !analyzer.enabled {
         return None;
     }

@@ -4,7 +4,7 @@
 //! read and a list of diagnostics, each with its place in the file. Nothing is dropped silently: an unknown key is
 //! a warning.
 
-pub mod analyzer;
+mod analyzer;
 mod check;
 mod defaults;
 mod edit;
@@ -25,7 +25,6 @@ mod yaml;
 
 use std::ops::Range;
 
-pub use analyzer::Analyzer;
 pub use check::check;
 pub use defaults::default_of;
 pub use edit::{has_id, id_place, surroundings, with_id};
@@ -41,6 +40,7 @@ pub use write::{
     Flakiness, LastRun, Stored, Summary, schemas, spec as to_spec_json, to_json, to_json_stored, to_yaml,
 };
 
+use crate::analyzer::Analyzer;
 use crate::lang::diagnostic::nearest;
 use crate::lang::{Diagnostic, Severity};
 use node::{Node, Shape};

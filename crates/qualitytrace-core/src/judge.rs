@@ -13,13 +13,14 @@ mod possible;
 mod sources;
 
 pub use compiled::{Compiled, CompiledAssertion, CompiledOutput, CompiledSpec};
-pub use near::{FailedCondition, NearMiss, nearest_misses};
-pub use outcome::{Alias, AssertionResult, Failure, Outcome, OutputResult, SpanResult, SpecResult, Verdict};
+pub use near::{Alias, FailedCondition, NearMiss, nearest_misses};
+pub use outcome::{AssertionResult, Failure, Outcome, OutputResult, SpanResult, SpecResult, Verdict};
 
 use std::cell::RefCell;
 
+use crate::budget::Budget;
 use crate::lang::ast::Assertion;
-use crate::lang::{Budget, Context, Generator, Memory, Parsed, Surroundings, TraceIndex, Variables};
+use crate::lang::{Context, Generator, Memory, Parsed, Surroundings, TraceIndex, Variables};
 use crate::trace::Trace;
 use crate::wait::Absence;
 use possible::Basis;

@@ -6,10 +6,7 @@
 
 pub mod ast;
 
-mod aggregate;
-pub mod budget;
 mod check;
-mod column;
 mod compare;
 mod cursor;
 mod date;
@@ -20,10 +17,8 @@ mod field;
 mod filters;
 mod functions;
 mod item;
-pub(crate) mod json;
 mod json_path;
 pub mod limits;
-pub(crate) mod number;
 mod parser;
 mod pattern;
 mod print;
@@ -32,13 +27,11 @@ mod template;
 mod variables;
 mod vocabulary;
 
-pub use budget::{Budget, Exceeded, Stop};
 pub use check::{diagnose_assertion, diagnose_expression, diagnose_selector, diagnose_template};
 pub use compare::{Comparison, compare_texts};
 pub use diagnostic::{Diagnostic, Severity, render};
 pub use environment::{Surroundings, evaluate, resolve};
 pub use eval::{EvalError, EvalErrorKind};
-pub use field::{span_type, special_attributes};
 pub use functions::Generator;
 pub use item::Item;
 pub use parser::{Parsed, parse_assertion, parse_expression, parse_selector, parse_template};
@@ -49,5 +42,5 @@ pub use variables::Variables;
 
 pub(crate) use compare::{compare, in_time, no_match_unless, one_of};
 pub(crate) use eval::{Context, Memory, Subject};
-pub(crate) use field::{Field, TraceIndex, timestamp};
+pub(crate) use field::{Field, TraceIndex};
 pub(crate) use select::{Filter, Query, compile_condition};

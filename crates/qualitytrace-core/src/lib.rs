@@ -1,11 +1,15 @@
 #![doc = include_str!("../README.md")]
 
 pub mod analyzer;
+pub mod budget;
 pub mod definition;
+pub mod gates;
 pub mod id;
+mod json;
 pub mod judge;
 pub mod lang;
 pub mod names;
+mod number;
 pub mod run;
 pub mod series;
 pub mod suite;

@@ -1,5 +1,6 @@
 //! Timestamps and durations, as nanoseconds and as users write them.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
@@ -212,6 +213,20 @@ pub(crate) fn measured(nanos: i64) -> i64 {
         1_000..1_000_000 => rounded(nanos, 1_000) * 1_000,
         _ => nanos,
     }
+}
+
+/// Formats a time in RFC 3339. An event without a time has always been shown with Go's zero time.
+pub(crate) fn rfc3339(nanos: u64) -> String {
+    if nanos == 0 {
+        return "0001-01-01T00:00:00Z".to_owned();
+    }
+    jiff::Timestamp::from_nanosecond(i128::from(nanos))
+        .map_or_else(|_| nanos.to_string(), |time| time.to_string())
+}
+
+/// Compares a measured duration with a written one at its precision: 25.187564 ms equals `25ms`.
+pub(crate) fn measured_against(nanos: i64, written: i64) -> Ordering {
+    if measured(nanos) == written { Ordering::Equal } else { nanos.cmp(&written) }
 }
 
 #[cfg(test)]

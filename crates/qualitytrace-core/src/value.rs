@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::lang::json::{self, Json, Look};
-use crate::lang::number::{is_number, print_f64};
+use crate::json::{self, Json, Look};
+use crate::number::{is_number, print_f64};
 use crate::time::{exact_duration, parse_plain_duration};
 
 /// A typed value. Attributes keep the type in which they arrived.

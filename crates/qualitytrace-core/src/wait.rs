@@ -47,6 +47,7 @@ mod absence;
 mod call;
 mod evidence;
 pub mod history;
+mod learning;
 mod pending;
 mod progress;
 pub mod register;

@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use qualitytrace_core::lang::{Budget, Stop};
+use qualitytrace_core::budget::{Budget, Stop};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{AbortHandle, JoinError};
 
@@ -108,7 +108,8 @@ impl Drop for EndOnDrop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use qualitytrace_core::lang::{Exceeded, parse_selector, select};
+    use qualitytrace_core::budget::Exceeded;
+    use qualitytrace_core::lang::{parse_selector, select};
     use qualitytrace_core::trace::Trace;
 
     #[tokio::test]

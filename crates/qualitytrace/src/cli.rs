@@ -13,7 +13,6 @@ mod learned;
 mod own_token;
 mod parallel;
 mod plan;
-mod references;
 mod reload;
 mod resource;
 mod run;

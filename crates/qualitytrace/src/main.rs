@@ -6,6 +6,7 @@ mod cli;
 mod client;
 mod demo;
 mod report;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -26,14 +27,14 @@ async fn run() -> ExitCode {
         // clap's exit code for a mistyped command is 2, which here means "a test did not pass".
         Err(error) => Ok(explain(&error)),
     };
-    let done = match (done, report::lost()) {
+    let done = match (done, terminal::lost()) {
         (Ok(cli::Exit::Passed), Some(lost)) => Err(anyhow::anyhow!("failed to write the output: {lost}")),
         (done, _) => done,
     };
     match done {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("{}: {error:#}", report::style::error("error"));
+            eprintln!("{}: {error:#}", terminal::style::error("error"));
             cli::Exit::Error.into()
         }
     }
@@ -42,7 +43,7 @@ async fn run() -> ExitCode {
 /// Prints argument errors; requested help goes to standard output.
 fn explain(error: &clap::Error) -> cli::Exit {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        report::out(&error.render().ansi().to_string());
+        terminal::out(&error.render().ansi().to_string());
         return cli::Exit::Passed;
     }
     match (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue)) {

@@ -1,22 +1,19 @@
 //! The report of a test run as one value; submodules render it.
 
 mod brief;
-pub(crate) mod columns;
 mod gate;
 pub(crate) mod junit;
 pub(crate) mod pretty;
 pub(crate) mod progress;
-pub(crate) mod style;
 pub(crate) mod visible;
 pub(crate) mod waterfall;
 
-use std::io::{self, Write};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use qualitytrace_server::wire::{self, RunEventKind};
 
 use crate::client::Flakiness;
+use crate::terminal::counted;
 
 pub(crate) use self::brief::text as brief;
 pub(crate) use self::gate::FailedGate;
@@ -27,29 +24,6 @@ const CUT_OFF: &str =
 
 /// Note on a run whose response was not UTF-8.
 const BINARY: &str = "the answer is not UTF-8: invalid bytes were replaced before it was judged";
-
-/// The first error of a write to standard output.
-static LOST: OnceLock<io::Error> = OnceLock::new();
-
-/// Writes to standard output, with colours only where they are wanted. Failures are returned by [`lost`].
-pub(crate) fn out(text: &str) {
-    let mut stdout = anstream::stdout().lock();
-    if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        // Only the first error is kept.
-        let _ = LOST.set(error);
-    }
-}
-
-/// Why some of the output was lost. A closed pipe is no loss: its reader has seen enough.
-pub(crate) fn lost() -> Option<&'static io::Error> {
-    LOST.get().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
-}
-
-/// Writes to standard error, with colours only where they are wanted.
-pub(crate) fn err(text: &str) {
-    let mut stderr = anstream::stderr().lock();
-    let _ = stderr.write_all(text.as_bytes());
-}
 
 /// The result of one run of one test.
 #[derive(Debug, Clone)]
@@ -237,10 +211,10 @@ impl TestReport {
                 RunEventKind::Late { spans, before, verdict } => {
                     is_corrected = true;
                     notes.push(if has_no_trace {
-                        let came = pretty::counted(*spans, "span");
+                        let came = counted(*spans, "span");
                         format!("corrected: {came} came after the run had ended without a trace")
                     } else {
-                        let came = pretty::counted(*spans, "more span");
+                        let came = counted(*spans, "more span");
                         format!("corrected: {came} came after the verdict, which was {}", before.as_str())
                     });
                     has_no_trace = false;

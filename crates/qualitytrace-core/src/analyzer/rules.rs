@@ -10,7 +10,6 @@ mod secrecy;
 
 use super::{RuleId, SpanReport};
 use crate::id::SpanId;
-use crate::lang::span_type;
 use crate::trace::{Span, SpanKind, special};
 
 /// The facts about a span that rules use.
@@ -35,7 +34,7 @@ impl Subject {
             id: span.id,
             name: span.name.to_string(),
             kind: span.kind,
-            family: span_type(span).to_owned(),
+            family: special::span_type(span).to_owned(),
             attributes: special::texts(span)
                 .into_iter()
                 .filter(|(name, _)| !special::is_special(name))

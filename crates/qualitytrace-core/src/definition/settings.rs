@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
-
 use super::node::Node;
 use super::reader::{Fields, Reader};
 use super::text::Text;
+use crate::gates::Gate;
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
 
@@ -100,37 +99,6 @@ pub struct TestRunner {
 impl Default for TestRunner {
     fn default() -> Self {
         Self { name: "default".to_owned(), required_gates: vec![Gate::TestSpecs] }
-    }
-}
-
-/// A gate that a run can be required to pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
-#[schemars(rename_all = "kebab-case")]
-pub enum Gate {
-    /// The analyzer's score reaches the minimum.
-    AnalyzerScore,
-    /// No rule of the analyzer at level `error` failed.
-    AnalyzerRules,
-    /// All specs passed.
-    TestSpecs,
-}
-
-impl Gate {
-    /// Every gate.
-    pub const ALL: [Self; 3] = [Self::AnalyzerScore, Self::AnalyzerRules, Self::TestSpecs];
-
-    /// The word that files use.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AnalyzerScore => "analyzer-score",
-            Self::AnalyzerRules => "analyzer-rules",
-            Self::TestSpecs => "test-specs",
-        }
-    }
-
-    /// The gate of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|gate| gate.as_str() == name)
     }
 }
 

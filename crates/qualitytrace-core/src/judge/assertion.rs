@@ -1,9 +1,10 @@
 //! Evaluation of one assertion on the spans of a selection.
 
 use super::{Alias, AssertionResult, CompiledAssertion, Failure, Outcome, SpanResult};
+use crate::budget::Exceeded;
 use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Quantifier, Relation, Selector};
 use crate::lang::{
-    Comparison, Context, EvalError, EvalErrorKind, Exceeded, Item, Parsed, Query, Subject, compare, in_time,
+    Comparison, Context, EvalError, EvalErrorKind, Item, Parsed, Query, Subject, compare, in_time,
     no_match_unless, one_of,
 };
 use crate::names;

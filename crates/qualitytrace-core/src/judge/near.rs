@@ -11,12 +11,12 @@ use std::ops::Range;
 
 use likeness::{Likeness, ratio};
 
-use super::Alias;
+use crate::budget::Budget;
 use crate::id::SpanId;
 use crate::lang::ast::{
     Chain, Clause, Combinator, Comparator, Condition, Literal, Name, Pseudo, Selector, Step, Test,
 };
-use crate::lang::{Budget, Field, Filter, Query, TraceIndex, compile_condition};
+use crate::lang::{Field, Filter, Query, TraceIndex, compile_condition};
 use crate::trace::Trace;
 use crate::value::Value;
 
@@ -105,6 +105,15 @@ pub(super) fn near_misses(
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.position.cmp(&b.1.position)));
     found.truncate(limit);
     found.into_iter().map(|(_, miss)| miss).collect()
+}
+
+/// An attribute that was found under another name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alias {
+    /// The name in the selector or assertion.
+    pub asked: String,
+    /// The name under which it was found.
+    pub found: String,
 }
 
 /// Returns the attributes of the selector that the selected spans have under the name of another convention.

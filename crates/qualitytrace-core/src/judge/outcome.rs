@@ -5,7 +5,7 @@ use crate::id::SpanId;
 use crate::lang::{Diagnostic, EvalErrorKind};
 use crate::value::Value;
 
-use super::{CompiledAssertion, NearMiss};
+use super::{Alias, CompiledAssertion, NearMiss};
 
 /// The result of a whole test.
 #[derive(Debug, Clone)]
@@ -87,15 +87,6 @@ pub struct AssertionResult {
     pub aliases: Vec<Alias>,
     /// The diagnostics of the assertion's text.
     pub diagnostics: Vec<Diagnostic>,
-}
-
-/// An attribute that was found under another name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alias {
-    /// The name in the selector or assertion.
-    pub asked: String,
-    /// The name under which it was found.
-    pub found: String,
 }
 
 /// The result of an assertion on one span.

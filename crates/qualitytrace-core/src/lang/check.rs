@@ -5,11 +5,11 @@ use super::diagnostic::{Diagnostic, nearest};
 use super::filters::FILTERS;
 use super::functions::FUNCTIONS;
 use super::json_path::Path;
-use super::number;
 use super::parser::{parse_assertion, parse_expression, parse_selector, parse_template};
 use super::pattern::Pattern;
 use super::vocabulary;
 use crate::names;
+use crate::number;
 use crate::time;
 
 /// Returns all diagnostics of a selector.

@@ -4,12 +4,12 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use super::ast::Comparator;
-use super::budget::{Budget, Exceeded};
 use super::item::{Item, Origin};
-use super::json::{self, Json};
-use super::number;
 use super::pattern::{Pattern, PatternError};
 use super::select::ordered;
+use crate::budget::{Budget, Exceeded};
+use crate::json::{self, Json};
+use crate::number;
 use crate::time;
 use crate::value::{Inferred, Value};
 
@@ -145,15 +145,10 @@ pub(crate) fn in_time(left: &Item, right: &Item) -> Option<(i64, i64)> {
 fn compare_in_time(left: &Item, right: &Item) -> Option<Ordering> {
     let (left_nanos, right_nanos) = in_time(left, right)?;
     Some(match (left.is_duration(), right.is_duration()) {
-        (false, _) => measured_against(left_nanos, right_nanos),
-        (_, false) => measured_against(right_nanos, left_nanos).reverse(),
+        (false, _) => time::measured_against(left_nanos, right_nanos),
+        (_, false) => time::measured_against(right_nanos, left_nanos).reverse(),
         (true, true) => left_nanos.cmp(&right_nanos),
     })
-}
-
-/// Compares a measured duration with a written one at its precision: 25.187564 ms equals `25ms`.
-pub(crate) fn measured_against(nanos: i64, written: i64) -> Ordering {
-    if time::measured(nanos) == written { Ordering::Equal } else { nanos.cmp(&written) }
 }
 
 fn equal(left: &Item, right: &Item, budget: &Budget) -> Result<bool, Exceeded> {

@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 
 use super::ast::{Claim, Expr};
-use super::budget::Budget;
 use super::eval::{Context, EvalError, Memory, Subject};
 use super::field::TraceIndex;
 use super::functions::Generator;
 use super::item::Item;
 use super::parser::{parse_assertion, parse_expression};
 use super::variables::Variables;
+use crate::budget::Budget;
 use crate::trace::Trace;
 
 /// The context of a single expression.

@@ -1,18 +1,19 @@
 //! Evaluation of expressions, on a span or without one.
 
+mod aggregate;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use super::aggregate;
 use super::ast::{Expr, ExprKind, Filter, Operator, Part};
-use super::budget::{Budget, Exceeded};
 use super::field::{Field, FieldValue, TraceIndex};
 use super::filters;
 use super::functions::Generator;
 use super::item::{Item, Origin, Quantity};
-use super::number::{Number, print_f64};
 use super::variables::Variables;
+use crate::budget::{Budget, Exceeded};
 use crate::names;
+use crate::number::{Number, print_f64};
 use crate::value::Value;
 
 /// Why an expression could not be evaluated.

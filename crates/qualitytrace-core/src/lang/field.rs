@@ -4,14 +4,18 @@
 //! The exact attribute always wins. Only where a span has none of that name is the name read as a scope
 //! (`resource.`, `event.`...), as a field (`status`, `duration`), or under the names of other conventions.
 
+mod column;
+
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use super::budget::Budget;
-use super::column::Column;
+use column::Column;
+
+use crate::budget::Budget;
 use crate::names;
-use crate::trace::{Event, Link, Span, StatusCode, Trace};
+use crate::trace::special::{Computed, SPECIAL, Special, computed, span_type};
+use crate::trace::{Event, Link, StatusCode, Trace};
 use crate::value::Value;
 
 /// A resolved name, computed once for all spans.
@@ -31,41 +35,6 @@ pub(crate) enum Field {
         /// The names of the attribute in other conventions.
         aliases: Box<[&'static str]>,
     },
-}
-
-/// A special attribute, computed from the span itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Special {
-    Name,
-    Type,
-    Kind,
-    Duration,
-    Start,
-    End,
-    StatusCode,
-    StatusDescription,
-    Id,
-    ParentId,
-    Events,
-}
-
-const SPECIAL: [(&str, Special); 11] = [
-    ("tracetest.span.name", Special::Name),
-    ("tracetest.span.type", Special::Type),
-    ("tracetest.span.kind", Special::Kind),
-    ("tracetest.span.duration", Special::Duration),
-    ("tracetest.span.start_time", Special::Start),
-    ("tracetest.span.end_time", Special::End),
-    ("tracetest.span.status_code", Special::StatusCode),
-    ("tracetest.span.status_description", Special::StatusDescription),
-    ("tracetest.span.id", Special::Id),
-    ("tracetest.span.parent_id", Special::ParentId),
-    ("span.events", Special::Events),
-];
-
-/// Returns the names of special attributes.
-pub(super) fn special_names() -> impl Iterator<Item = &'static str> {
-    SPECIAL.iter().map(|(name, _)| *name)
 }
 
 /// How a name is read when the span has no attribute of that name.
@@ -93,6 +62,16 @@ pub(crate) enum FieldValue<'t> {
     /// Nanoseconds of the span's own duration.
     Nanos(i64),
     Made(Value),
+}
+
+impl<'t> From<Computed<'t>> for FieldValue<'t> {
+    fn from(computed: Computed<'t>) -> Self {
+        match computed {
+            Computed::Text(text) => Self::Text(text),
+            Computed::Nanos(nanos) => Self::Nanos(nanos),
+            Computed::Value(value) => Self::Made(value),
+        }
+    }
 }
 
 impl FieldValue<'_> {
@@ -158,7 +137,7 @@ impl Field {
                     Special::Duration => nanos(value),
                     _ => FieldValue::Value(value),
                 },
-                None => made(*special, span)?,
+                None => computed(*special, span)?.into(),
             },
             Self::Attribute { name, reading, aliases } => {
                 if let Some(value) = span.attribute(name) {
@@ -230,11 +209,11 @@ impl Reading {
                 Some(StatusCode::Ok) => "ok",
                 Some(StatusCode::Error) => "error",
             })),
-            Self::Duration => made(Special::Duration, span),
+            Self::Duration => computed(Special::Duration, span).map(FieldValue::from),
             Self::SpanName => Some(FieldValue::Text(&span.name)),
             Self::SpanKind => Some(FieldValue::Text(span.kind.as_str())),
             Self::SpanSpecial(Special::Type) => Some(FieldValue::Text(scene.span_type(at))),
-            Self::SpanSpecial(special) => made(*special, span),
+            Self::SpanSpecial(special) => computed(*special, span).map(FieldValue::from),
             Self::Span(name) => span.attributes.get(name).map(FieldValue::Value),
             Self::Resource(name) => span.resource.attributes.get(name).map(FieldValue::Value),
             Self::ScopeName => text(&span.scope.name),
@@ -261,111 +240,6 @@ fn nanos(value: &Value) -> FieldValue<'_> {
         Value::String(text) => text.parse().map_or(FieldValue::Value(value), FieldValue::Nanos),
         _ => FieldValue::Value(value),
     }
-}
-
-fn made(special: Special, span: &Span) -> Option<FieldValue<'_>> {
-    let time = |nanos: u64| FieldValue::Made(Value::Int(i64::try_from(nanos).unwrap_or(i64::MAX)));
-    Some(match special {
-        Special::Name => FieldValue::Text(&span.name),
-        Special::Kind => FieldValue::Text(span.kind.as_str()),
-        Special::Type => FieldValue::Text(span_type(span)),
-        Special::Duration => {
-            span.end?;
-            FieldValue::Nanos(i64::try_from(span.duration().as_nanos()).unwrap_or(i64::MAX))
-        }
-        Special::Start => time(span.start.as_nanos()),
-        Special::End => time(span.end?.as_nanos()),
-        Special::StatusCode => FieldValue::Text(match span.status.as_ref().map(|status| status.code) {
-            None | Some(StatusCode::Unset) => "STATUS_CODE_UNSET",
-            Some(StatusCode::Ok) => "STATUS_CODE_OK",
-            Some(StatusCode::Error) => "STATUS_CODE_ERROR",
-        }),
-        Special::StatusDescription => {
-            let message = &*span.status.as_ref()?.message;
-            (!message.is_empty()).then_some(FieldValue::Text(message))?
-        }
-        Special::Id => FieldValue::Made(span.id?.to_string().into()),
-        Special::ParentId => FieldValue::Made(match span.parent {
-            Some(parent) => parent.to_string().into(),
-            None => "0000000000000000".into(),
-        }),
-        Special::Events => FieldValue::Made(events(&span.events).into()),
-    })
-}
-
-/// Returns the special attributes of a span, which the API shows beside the span's own.
-pub fn special_attributes(span: &Span) -> Vec<(&'static str, Value)> {
-    SPECIAL
-        .iter()
-        .filter(|(_, special)| !matches!(special, Special::Kind | Special::Id))
-        .filter_map(|(name, special)| Some((*name, made(*special, span)?.into_value())))
-        .collect()
-}
-
-/// Formats the events of a span as JSON.
-fn events(events: &[Event]) -> String {
-    use super::json::write_string;
-    let mut text = String::from("[");
-    for (at, event) in events.iter().enumerate() {
-        if at > 0 {
-            text.push(',');
-        }
-        text.push_str("{\"name\":");
-        write_string(&event.name, &mut text);
-        text.push_str(",\"timestamp\":");
-        write_string(&timestamp(event.time.as_nanos()), &mut text);
-        text.push_str(",\"attributes\":{");
-        for (at, (name, value)) in event.attributes.iter().enumerate() {
-            if at > 0 {
-                text.push(',');
-            }
-            write_string(name, &mut text);
-            text.push(':');
-            write_string(&value.text(), &mut text);
-        }
-        text.push_str("}}");
-    }
-    text.push(']');
-    text
-}
-
-/// Formats a time in RFC 3339. An event without a time has always been shown with Go's zero time.
-pub(crate) fn timestamp(nanos: u64) -> String {
-    if nanos == 0 {
-        return "0001-01-01T00:00:00Z".to_owned();
-    }
-    jiff::Timestamp::from_nanosecond(i128::from(nanos))
-        .map_or_else(|_| nanos.to_string(), |time| time.to_string())
-}
-
-/// Infers the type of a span from the namespaces of its attributes; the first family in this order counts.
-pub fn span_type(span: &Span) -> &'static str {
-    const FAMILIES: [(&str, &str); 6] = [
-        ("http.", "http"),
-        ("db.", "database"),
-        ("rpc.", "rpc"),
-        ("messaging.", "messaging"),
-        ("faas.", "faas"),
-        ("exception.", "exception"),
-    ];
-    let is_browser = &*span.name == "documentLoad"
-        || span.attributes.get("event_type").is_some_and(|value| !value.text().is_empty());
-    if is_browser {
-        return "general";
-    }
-    let mut best = FAMILIES.len();
-    for (name, _) in span.attributes.iter() {
-        if best == 0 {
-            break;
-        }
-        // Most names belong to none of the families, which the first letter shows.
-        if matches!(name.as_bytes().first(), Some(b'h' | b'd' | b'r' | b'm' | b'f' | b'e'))
-            && let Some(at) = FAMILIES[..best].iter().position(|(prefix, _)| name.starts_with(prefix))
-        {
-            best = at;
-        }
-    }
-    FAMILIES.get(best).map_or("general", |(_, family)| family)
 }
 
 /// Fewer spans than this are read one by one.

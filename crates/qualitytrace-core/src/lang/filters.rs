@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::budget::Budget;
 use super::item::{Item, Origin, from_json, is_plain_number};
-use super::json;
 use super::json_path::Path;
 use super::pattern::Pattern;
+use crate::budget::Budget;
+use crate::json;
 use crate::value::{Inferred, Value};
 
 /// The filters and their number of arguments.

@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 
 use super::date;
 use super::item::Item;
-use super::number::Number;
+use crate::number::Number;
 use crate::time::Timestamp;
 use crate::value::{Inferred, Value, infer};
 

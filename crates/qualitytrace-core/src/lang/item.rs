@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::budget::{Budget, Exceeded};
-use super::json::{self, Json};
-use super::number::{Number, print_f64};
+use crate::budget::{Budget, Exceeded};
+use crate::json::{self, Json};
+use crate::number::{Number, print_f64};
 use crate::time;
 use crate::value::{Inferred, Value, infer};
 

@@ -7,10 +7,10 @@ mod parser;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::budget::{Budget, Exceeded};
-use super::json::{self, Json};
-use super::number;
 use super::pattern::{Pattern, PatternError};
+use crate::budget::{Budget, Exceeded};
+use crate::json::{self, Json};
+use crate::number;
 use parser::Parser;
 
 /// A parsed path.

@@ -7,9 +7,6 @@
 /// chain of a selector: clients represent a chain as nested objects.
 pub const MAX_DEPTH: usize = 48;
 
-/// Maximum nesting of lists and objects in a JSON value.
-pub const MAX_JSON_DEPTH: usize = 128;
-
 /// Maximum nesting of lists and mappings in a definition, in YAML and in JSON.
 pub const MAX_DEFINITION_DEPTH: usize = 64;
 

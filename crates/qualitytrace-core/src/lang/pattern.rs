@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use regex_syntax::ast::parse::Parser;
 
-use super::budget::{Budget, Exceeded};
+use crate::budget::{Budget, Exceeded};
 use outline::Outline;
 
 /// Size limits of a compiled expression in KiB, with the steps charged for compiling; each is tried in turn, and

@@ -6,8 +6,8 @@
 mod filter;
 
 use super::ast::{Chain, Combinator, Pseudo, Selector, Step};
-use super::budget::{Budget, Exceeded};
 use super::field::{Field, TraceIndex};
+use crate::budget::{Budget, Exceeded};
 use crate::trace::Trace;
 pub(crate) use filter::{Filter, compile_condition, ordered};
 

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 
 use super::ast::{Assertion, Expr, ExprKind, Part};
-use super::budget::Budget;
 use super::eval::{Context, EvalError, Memory, Subject};
 use super::functions::Generator;
 use super::parser::{Parsed, parse_template};
 use super::variables::Variables;
+use crate::budget::Budget;
 
 /// Returns the text with every `${...}` replaced; variables and generators are allowed there, attributes are not.
 pub fn resolve_text(

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::ast::{Clause, Comparator, Condition, Literal, Selector, Test};
 use super::diagnostic::{Diagnostic, nearest};
-use super::field;
 use crate::names;
+use crate::trace::special;
 
 const KINDS: [&str; 6] = ["server", "client", "producer", "consumer", "internal", "unspecified"];
 const TYPES: [&str; 7] = ["http", "database", "rpc", "messaging", "faas", "exception", "general"];
@@ -72,7 +72,7 @@ fn check_clause(clause: &Clause, found: &mut Vec<Diagnostic>) {
 /// Warns of a special attribute that does not exist.
 pub(super) fn check_attribute(name: &str, place: &Range<usize>, found: &mut Vec<Diagnostic>) {
     let folded = names::attribute(name);
-    let known = || field::special_names().chain(OTHER_SPECIAL);
+    let known = || special::names().chain(OTHER_SPECIAL);
     if !folded.starts_with("tracetest.") || known().any(|known| known == folded) {
         return;
     }

@@ -139,7 +139,7 @@ fn parse_time(value: &Value) -> Option<Timestamp> {
 
 /// Formats a time in RFC 3339.
 pub fn time(time: Timestamp) -> String {
-    crate::lang::timestamp(time.as_nanos())
+    crate::time::rfc3339(time.as_nanos())
 }
 
 /// Writes the trace in the format that [`read`] reads. Several roots are put under the first.

@@ -1,8 +1,8 @@
 //! The analyzer's results for spans.
 
 use proptest::prelude::*;
+use qualitytrace_core::analyzer::Analyzer;
 use qualitytrace_core::analyzer::{Level, RuleId, Subject, analyze, rule_report};
-use qualitytrace_core::definition::Analyzer;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::trace::{Span, SpanKind, Trace, stored};
 use serde_json::json;

@@ -1,8 +1,9 @@
 //! Evaluations that exceed their budget: each ends with an error that says so.
 
+use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{self, Format, Output, Spec};
 use qualitytrace_core::judge::{Compiled, Failure, Options, Outcome, Verdict};
-use qualitytrace_core::lang::{self, Budget, Generator, Surroundings, Variables};
+use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Trace;
 

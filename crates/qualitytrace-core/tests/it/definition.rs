@@ -334,7 +334,7 @@ fn the_url_decides_the_kind() {
 
 #[test]
 fn the_built_in_analyzer_reads_back() {
-    let built_in = Resource::Analyzer(qualitytrace_core::definition::Analyzer::default());
+    let built_in = Resource::Analyzer(qualitytrace_core::analyzer::Analyzer::default());
     assert_eq!(one(read(&to_json(&built_in).to_string(), Format::Json)), built_in);
 }
 

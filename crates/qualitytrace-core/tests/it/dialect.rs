@@ -1,8 +1,9 @@
 //! Compatibility with Tracetest's files, and extensions of its language.
 
+use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{self, Format};
 use qualitytrace_core::judge::assert_once;
-use qualitytrace_core::lang::{self, Budget, Generator, Surroundings, Variables};
+use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
 use qualitytrace_core::time::Timestamp;
 
 fn with_surroundings<T>(run: impl FnOnce(&Surroundings<'_>) -> T) -> T {

@@ -1,9 +1,10 @@
 //! Near misses: when a selector matches nothing, the intended span is found.
 
+use qualitytrace_core::budget::Budget;
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::judge::nearest_misses;
 use qualitytrace_core::lang::ast::Selector;
-use qualitytrace_core::lang::{self, Budget, parse_selector, quote_in_selector};
+use qualitytrace_core::lang::{self, parse_selector, quote_in_selector};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value;

@@ -1,10 +1,11 @@
 //! Properties of every text and every trace.
 
 use proptest::prelude::*;
+use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{Output, Spec, Text};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::judge::{Compiled, Options};
-use qualitytrace_core::lang::{self, Budget, Generator, Surroundings, Variables};
+use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value;

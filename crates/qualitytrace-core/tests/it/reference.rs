@@ -4,10 +4,11 @@
 
 use std::path::Path;
 
+use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{Spec, Text};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::judge::{self, Compiled, Failure, Options, Outcome};
-use qualitytrace_core::lang::{self, Budget, Generator, Surroundings, Variables};
+use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
 use qualitytrace_core::time::{Timestamp, parse_duration};
 use qualitytrace_core::trace::{
     Attributes, Dropped, Resource, Scope, Span, SpanKind, Status, StatusCode, Trace,

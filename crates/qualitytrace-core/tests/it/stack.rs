@@ -1,10 +1,11 @@
 //! Deep and long texts on a small stack: each stage returns, and none overflows the stack.
 
+use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{self, Format};
 use qualitytrace_core::id::SpanId;
 use qualitytrace_core::judge::{Compiled, Options, nearest_misses};
 use qualitytrace_core::lang::limits::MAX_DEPTH;
-use qualitytrace_core::lang::{self, Budget, Generator, Surroundings, Variables};
+use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Trace, stored};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use qualitytrace_core::lang::Stop;
+use qualitytrace_core::budget::Stop;
 use tokio::sync::watch;
 
 use super::{RunId, lock};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use qualitytrace_core::analyzer::analyze;
+use qualitytrace_core::analyzer::{Analyzer, analyze};
 use qualitytrace_core::definition::settings::Strategy;
 use qualitytrace_core::definition::{
-    self, Analyzer, Format, Kind, PollingProfile, Profile, Reading, Resource, Stored, Test, Trigger,
+    self, Format, Kind, PollingProfile, Profile, Reading, Resource, Stored, Test, Trigger,
 };
 use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::Policy;

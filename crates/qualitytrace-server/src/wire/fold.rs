@@ -5,7 +5,7 @@ mod trigger;
 
 use std::sync::Arc;
 
-use qualitytrace_core::definition::settings::Gate;
+use qualitytrace_core::gates::Gate;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace;
 use serde_json::{Map, Value};

@@ -1,8 +1,8 @@
 //! Kinds `rule`, `plugin_score`, `run_gates` and `config_validate`.
 
 use qualitytrace_core::analyzer::{self, Level, RuleId, RuleReport, Subject};
-use qualitytrace_core::definition::settings::Gate;
 use qualitytrace_core::definition::{self, Format, Kind};
+use qualitytrace_core::gates::{self, Gate};
 use qualitytrace_core::trace::{SpanKind, special};
 use serde_json::{Value, json};
 
@@ -111,7 +111,7 @@ fn run_gates(input: &Value, expected: &Value) -> Result<(), String> {
         passed: analysis["passed"] == json!(true),
         plugins: Vec::new(),
     });
-    let gates = analyzer::gates(&required, report.as_ref(), input["specs_all_passed"] == json!(true));
+    let gates = gates::gates(&required, report.as_ref(), input["specs_all_passed"] == json!(true));
     let mut failed: Vec<&str> = gates.failed.iter().copied().map(Gate::as_str).collect();
     // The order of failed gates does not matter.
     let mut expected = expected.clone();

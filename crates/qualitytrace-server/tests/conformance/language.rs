@@ -3,12 +3,11 @@
 //! A case has Tracetest's answer and says whether that is sane. Where our language extends Tracetest's, a text that
 //! Tracetest refused may be valid: the parser reports that, and such a case counts as passed.
 
+use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{Output, Spec, Text};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::judge::{self, Compiled, Options, SpanResult};
-use qualitytrace_core::lang::{
-    self, Budget, Comparison, EvalErrorKind, Generator, Item, Surroundings, Variables,
-};
+use qualitytrace_core::lang::{self, Comparison, EvalErrorKind, Generator, Item, Surroundings, Variables};
 use qualitytrace_core::time::{Timestamp, format_duration, parse_duration};
 use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value as Runtime;

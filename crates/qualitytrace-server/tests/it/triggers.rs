@@ -15,8 +15,9 @@ mod results;
 mod texts;
 mod web;
 
+use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Test, Trigger};
-use qualitytrace_core::lang::{Budget, Generator, resolve_text};
+use qualitytrace_core::lang::{Generator, resolve_text};
 use qualitytrace_core::run::Reply;
 use qualitytrace_server::clock;
 use qualitytrace_server::limits::Limits;

@@ -10,9 +10,9 @@ use qualitytrace_server::wire::request::RunSettings;
 use serde_json::{Map, Value};
 
 use super::files::File;
+use super::files::references::profile_path;
 use super::plan::same_file;
-use super::references::profile_path;
-use crate::report;
+use crate::terminal;
 
 /// Settings and variables that were found in the files.
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ impl Beside {
                 once(self.settings.polling_profile.is_some())?;
                 self.settings.polling_profile = Some(spec(resource));
             }
-            Resource::DataStore(_) | Resource::Config(_) | Resource::Demo(_) => report::err(&format!(
+            Resource::DataStore(_) | Resource::Config(_) | Resource::Demo(_) => terminal::err(&format!(
                 "{path}: a {kind} has no meaning for a run; store it on a server with `qualitytrace apply`\n"
             )),
         }
@@ -93,7 +93,7 @@ impl Beside {
                 [set] => ChosenSet::Read(set.clone()),
                 sets => {
                     let names: Vec<&str> = sets.iter().map(name).collect();
-                    report::err(&format!(
+                    terminal::err(&format!(
                         "the files hold {} variable sets, and none of them is used: choose one of {} with --vars\n",
                         sets.len(),
                         names.join(", ")
@@ -127,7 +127,7 @@ fn name(set: &VariableSet) -> &str {
 
 fn read_set(path: &Path) -> anyhow::Result<VariableSet> {
     let file = File::read(path)?;
-    report::out(&file.complaints());
+    terminal::out(&file.complaints());
     if !file.is_usable() {
         bail!("the variable set {} cannot be used", path.display());
     }

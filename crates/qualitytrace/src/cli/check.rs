@@ -9,9 +9,9 @@ use qualitytrace_core::lang::Severity;
 use qualitytrace_server::trigger::unverified_secret;
 
 use super::Exit;
+use super::files::references::{self, NO_FILE};
 use super::files::{self, File};
-use super::references::{self, NO_FILE};
-use crate::report;
+use crate::terminal;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -37,26 +37,26 @@ pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
         // A suite without one of its tests is an error anywhere.
         let missing = references::missing_steps(file, |_| false);
         file.reading.diagnostics.extend(missing);
-        report::out(&file.complaints());
+        terminal::out(&file.complaints());
         for warning in unverified(file) {
-            report::out(&format!(
+            terminal::out(&format!(
                 "{} {}: {warning}\n",
-                report::style::strong("warning:"),
+                terminal::style::strong("warning:"),
                 file.path.display()
             ));
         }
         for note in elsewhere(file, &known) {
-            report::out(&format!("{} {note}\n", report::style::strong("note:")));
+            terminal::out(&format!("{} {note}\n", terminal::style::strong("note:")));
         }
         let usable = file.reading.is_usable(options.strict);
         bad += usize::from(!usable);
-        let mark = if usable { report::style::good("✔") } else { report::style::bad("✘") };
-        report::out(&format!("{mark} {}\n", file.path.display()));
+        let mark = if usable { terminal::style::good("✔") } else { terminal::style::bad("✘") };
+        terminal::out(&format!("{mark} {}\n", file.path.display()));
     }
     match bad {
         0 => Ok(Exit::Passed),
         _ => {
-            report::out(&format!("\n{bad} of {} files cannot be used\n", files.len()));
+            terminal::out(&format!("\n{bad} of {} files cannot be used\n", files.len()));
             Ok(Exit::Error)
         }
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Exit;
 use super::serve::EXPOSED;
 use super::settings::{self, ConfigOptions, SettingFlags};
-use crate::report::{self, columns};
+use crate::terminal::{self, columns};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -59,7 +59,7 @@ pub(crate) fn config(options: Options) -> anyhow::Result<Exit> {
     if output.is_none() && !can_start(&resolved) {
         return Ok(Exit::Error);
     }
-    report::out(&match output {
+    terminal::out(&match output {
         None => summary(&resolved),
         Some(Output::Pretty) => pretty(&resolved),
         Some(Output::Json) => format!("{}\n", serde_json::to_string_pretty(&document(&resolved))?),
@@ -73,10 +73,10 @@ fn can_start(resolved: &Resolved) -> bool {
     let obstacles = Server::check(&resolved.config);
     let can_start = obstacles.is_empty();
     for obstacle in obstacles.into_iter().map(anyhow::Error::from) {
-        report::err(&format!("{}: {obstacle:#}\n", report::style::error("error")));
+        terminal::err(&format!("{}: {obstacle:#}\n", terminal::style::error("error")));
     }
     if resolved.config.is_exposed() {
-        report::err(&format!("{}\n", report::style::bad(EXPOSED)));
+        terminal::err(&format!("{}\n", terminal::style::bad(EXPOSED)));
     }
     can_start
 }
@@ -99,7 +99,7 @@ fn summary(resolved: &Resolved) -> String {
     let set = rows(resolved).filter(|row| row.origin != Origin::Default).count();
     let file = file(resolved).map_or_else(|| "no configuration file".to_owned(), |file| format!("`{file}`"));
     let sinks = resolved.telemetry.sinks.len();
-    format!("{} {file}: {set} settings set, {sinks} telemetry sinks\n", report::style::good("✔"))
+    format!("{} {file}: {set} settings set, {sinks} telemetry sinks\n", terminal::style::good("✔"))
 }
 
 fn pretty(resolved: &Resolved) -> String {
@@ -114,7 +114,7 @@ fn pretty(resolved: &Resolved) -> String {
     let mut out = format!("configuration file: {file}\n\n");
     for (key, value, origin) in &rows {
         let line = format!("{}  {}  {origin}", columns::padded(key, keys), columns::padded(value, values));
-        out += &if *origin == Origin::Default { report::style::faint(line) } else { line };
+        out += &if *origin == Origin::Default { terminal::style::faint(line) } else { line };
         out.push('\n');
     }
     out

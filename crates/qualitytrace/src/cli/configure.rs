@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::Exit;
 use super::target::{self, Target};
-use crate::report::out;
+use crate::terminal::out;
 
 /// The version of this program.
 const OWN: &str = env!("CARGO_PKG_VERSION");

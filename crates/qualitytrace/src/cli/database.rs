@@ -12,7 +12,7 @@ use qualitytrace_server::vault::Vault;
 use super::Exit;
 use super::serve::stop_signal;
 use super::settings::{self, ConfigOptions, SettingFlags};
-use crate::report;
+use crate::terminal;
 
 /// How often progress is shown.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
@@ -74,20 +74,20 @@ pub(crate) async fn backup(options: BackupOptions) -> anyhow::Result<Exit> {
     };
     let (counts, check) = counts?;
     let size = std::fs::metadata(&options.file).map_or(0, |file| file.len());
-    report::out(&format!(
+    terminal::out(&format!(
         "{} {}: {}, {size} bytes\n",
-        report::style::good("✔"),
+        terminal::style::good("✔"),
         options.file.display(),
         contents(&counts)
     ));
-    report::out(
+    terminal::out(
         "  secrets in it stay encrypted: keep a copy of the key (secrets.keyFile) in another place\n",
     );
     if check.findings.is_empty() {
         return Ok(Exit::Passed);
     }
-    report::out(&shown(&check));
-    report::out("  the database is damaged, and so is this backup: keep the ones before it\n");
+    terminal::out(&shown(&check));
+    terminal::out("  the database is damaged, and so is this backup: keep the ones before it\n");
     Ok(Exit::NotPassed)
 }
 
@@ -101,14 +101,14 @@ pub(crate) async fn restore(options: RestoreOptions) -> anyhow::Result<Exit> {
         return Ok(interrupted("the database is as it was"));
     };
     let restored = restored?;
-    report::out(&format!(
+    terminal::out(&format!(
         "{} restored {} from {}\n",
-        report::style::good("✔"),
+        terminal::style::good("✔"),
         contents(&restored.rows),
         options.file.display()
     ));
     if let Some(aside) = restored.aside {
-        report::out(&format!(
+        terminal::out(&format!(
             "  what was there before is kept as {}; remove it when you do not need it\n",
             aside.display()
         ));
@@ -117,7 +117,11 @@ pub(crate) async fn restore(options: RestoreOptions) -> anyhow::Result<Exit> {
     match Store::open_with(&config.database_url, vault(&config)?).await {
         Ok(store) => store.close().await,
         Err(error) => {
-            report::err(&format!("{}: {:#}\n", report::style::unsure("warning"), anyhow::Error::from(error)));
+            terminal::err(&format!(
+                "{}: {:#}\n",
+                terminal::style::unsure("warning"),
+                anyhow::Error::from(error)
+            ));
         }
     }
     Ok(Exit::Passed)
@@ -135,7 +139,7 @@ pub(crate) async fn verify(options: VerifyOptions) -> anyhow::Result<Exit> {
     let mut tell = |name: &str, count| progress.tell_of(name, count);
     let mut done = |check: Check| {
         is_whole &= check.findings.is_empty();
-        report::out(&shown(&check));
+        terminal::out(&shown(&check));
     };
     let verify = store::verify(&config.database_url, &vault, &mut tell, &mut done);
     let Some(verified) = interruptible(verify).await else {
@@ -145,8 +149,8 @@ pub(crate) async fn verify(options: VerifyOptions) -> anyhow::Result<Exit> {
         Ok(()) => {}
         Err(MaintenanceError::Damaged(error)) => {
             is_whole = false;
-            let mark = report::style::bad("✘");
-            report::out(&format!("{mark} {:#}\n", anyhow::Error::from(error)));
+            let mark = terminal::style::bad("✘");
+            terminal::out(&format!("{mark} {:#}\n", anyhow::Error::from(error)));
         }
         Err(error) => return Err(error.into()),
     }
@@ -164,12 +168,12 @@ async fn verify_backup(file: &Path) -> anyhow::Result<Exit> {
     };
     let (header, check) = read??;
     if !check.findings.is_empty() {
-        report::out(&shown(&check));
+        terminal::out(&shown(&check));
         return Ok(Exit::NotPassed);
     }
-    report::out(&format!(
+    terminal::out(&format!(
         "{} {}: {} rows, written by version {}\n",
-        report::style::good("✔"),
+        terminal::style::good("✔"),
         file.display(),
         check.looked_at,
         header.version
@@ -192,7 +196,7 @@ pub(crate) async fn interruptible<T>(work: impl Future<Output = T>) -> Option<T>
 }
 
 pub(crate) fn interrupted(what: &str) -> Exit {
-    report::err(&format!("\nstopped: {what}\n"));
+    terminal::err(&format!("\nstopped: {what}\n"));
     Exit::Interrupted
 }
 
@@ -209,9 +213,9 @@ fn contents(counts: &Counts) -> String {
 
 fn shown(check: &Check) -> String {
     if check.findings.is_empty() {
-        return format!("{} {} ({})\n", report::style::good("✔"), check.name, check.looked_at);
+        return format!("{} {} ({})\n", terminal::style::good("✔"), check.name, check.looked_at);
     }
-    let mut out = format!("{} {} ({})\n", report::style::bad("✘"), check.name, check.looked_at);
+    let mut out = format!("{} {} ({})\n", terminal::style::bad("✘"), check.name, check.looked_at);
     for finding in &check.findings {
         out.extend(["    ", finding, "\n"]);
     }
@@ -241,7 +245,7 @@ impl Progress {
         if self.last.elapsed() >= PROGRESS_INTERVAL {
             self.last = Instant::now();
             let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
-            report::err(&format!("{}\n", report::style::faint(format!("{name}{count} {}", self.what))));
+            terminal::err(&format!("{}\n", terminal::style::faint(format!("{name}{count} {}", self.what))));
         }
     }
 }

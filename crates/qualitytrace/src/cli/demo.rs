@@ -21,6 +21,7 @@ use super::serve::start_logging;
 use crate::client::{Client, Wanted};
 use crate::demo::{Bug, EXAMPLES, Shop};
 use crate::report;
+use crate::terminal;
 
 /// Limit on concurrent tests.
 const PARALLEL: usize = 16;
@@ -45,7 +46,7 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
     let bug = match options.bug.as_deref() {
         None => None,
         Some("list") => {
-            report::out(&Bug::ALL.map(|bug| format!("{}\n", bug.name())).concat());
+            terminal::out(&Bug::ALL.map(|bug| format!("{}\n", bug.name())).concat());
             return Ok(Exit::Passed);
         }
         Some(name) => Some(Bug::from_name(name).with_context(|| {
@@ -57,11 +58,11 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
     let server = start_server(options.keep, &token).await?;
     let address = server.addresses().http;
     let shop = Shop::start(&format!("http://{address}"), bug).await?;
-    report::out(&welcome(&shop, bug));
+    terminal::out(&welcome(&shop, bug));
     let exit = rounds(address, &token, &shop, options.repeat).await;
     if options.keep && exit.as_ref().is_ok_and(|exit| *exit != Exit::Interrupted) {
         let file = token.written()?;
-        report::out(&next_steps(address, &file, &shop, bug));
+        terminal::out(&next_steps(address, &file, &shop, bug));
         end_signal().await;
     }
     let stopped = shop.stop().await;
@@ -101,11 +102,11 @@ async fn rounds(server: SocketAddr, token: &OwnToken, shop: &Shop, repeat: u32) 
     let mut exit = Exit::Passed;
     for round in 1..=repeat {
         if repeat > 1 {
-            report::out(&format!("\n{}\n", report::style::strong(format!("Round {round} of {repeat}"))));
+            terminal::out(&format!("\n{}\n", terminal::style::strong(format!("Round {round} of {repeat}"))));
         }
         let began = Instant::now();
         let reports = plan.run(&client, &wanted, PARALLEL, Some(Duration::ZERO), &interrupt).await?;
-        report::out(&report::pretty::summary(&reports, began.elapsed()));
+        terminal::out(&report::pretty::summary(&reports, began.elapsed()));
         if interrupt.is_raised() {
             return Ok(Exit::Interrupted);
         }
@@ -124,7 +125,7 @@ fn welcome(shop: &Shop, bug: Option<Bug>) -> String {
     if let Some(bug) = bug {
         // Writing to a String cannot fail.
         let _ =
-            writeln!(text, "{} {}", report::style::bad(format!("Bug {}:", bug.name())), bug.description());
+            writeln!(text, "{} {}", terminal::style::bad(format!("Bug {}:", bug.name())), bug.description());
     }
     text.push('\n');
     text

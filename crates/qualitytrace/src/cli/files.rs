@@ -1,5 +1,7 @@
 //! Definition files: search, reading and diagnostics.
 
+pub(super) mod references;
+
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -9,8 +11,7 @@ use anyhow::{Context, bail};
 use qualitytrace_core::definition::{self, Document, Format, Kind, Reading, Resource};
 use qualitytrace_core::lang::{self, Diagnostic, Severity};
 
-use super::references;
-use crate::report;
+use crate::terminal;
 
 /// The code of diagnostics from [`find_twins`].
 const TWIN: &str = "duplicate-id";
@@ -51,7 +52,7 @@ impl File {
         let name = self.path.display().to_string();
         // Secrets are redacted: logs of CI systems have many readers.
         let source = definition::secrets::redacted(&self.source, self.format);
-        let shown = lang::render(&name, &source, diagnostics, report::style::coloured());
+        let shown = lang::render(&name, &source, diagnostics, terminal::style::coloured());
         format!("{}\n\n", shown.trim_end())
     }
 
@@ -89,7 +90,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
                     found.push(candidate);
                 } else {
                     let note = "has neither `type` nor `spec` and is left out";
-                    report::err(&format!("{} {note}\n", candidate.display()));
+                    terminal::err(&format!("{} {note}\n", candidate.display()));
                 }
             }
             if found.len() == before {

@@ -10,13 +10,53 @@ use qualitytrace_server::wire::suite::{Part, Step, SuiteEventKind};
 use qualitytrace_server::wire::{self, series};
 use tokio::time::Instant;
 
-use super::parallel::UnderWay;
-use super::plan::RunContext;
-use crate::client::{Client, StartedRun};
+use super::interrupt::Interrupt;
+use super::parallel::{TriggerLimit, UnderWay};
+use crate::client::{Client, StartedRun, Wanted};
+use crate::report::progress::Progress;
 use crate::report::{self, Ending, Outcome, TestReport};
+use crate::terminal;
 
 /// How often a failure is checked again while it is being confirmed.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(250);
+
+/// What all runs share.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RunContext<'a> {
+    pub(super) client: &'a Client,
+    pub(super) wanted: &'a Wanted,
+    pub(super) progress: &'a Progress,
+    pub(super) interrupt: &'a Interrupt,
+    pub(super) limit: &'a TriggerLimit,
+}
+
+impl<'a> RunContext<'a> {
+    /// Waits for a trigger permit; `None` when nothing new should begin.
+    pub(super) async fn admit(&self) -> Option<UnderWay<'a>> {
+        tokio::select! {
+            biased;
+            () = self.interrupt.raised() => None,
+            trigger = self.limit.acquire() => Some(trigger),
+        }
+    }
+
+    /// Reports a test or suite that was not begun.
+    pub(super) fn left_alone(&self, name: &str, id: Option<&str>) -> TestReport {
+        let id = id.unwrap_or_default().to_owned();
+        let ending = Ending::Skipped("interrupted before it began");
+        let report = TestReport { ending, ..TestReport::skipped(name.to_owned(), id) };
+        self.progress.ended(name, &report::pretty::test(&report));
+        report
+    }
+
+    /// Reports a test or suite whose result is unknown.
+    pub(super) fn without_result(&self, name: &str, id: &str, error: &anyhow::Error) -> TestReport {
+        let (outcome, ending) = (Outcome::Unknown, Ending::Broken(format!("{error:#}")));
+        let report = TestReport { outcome, ending, ..TestReport::skipped(name.to_owned(), id.to_owned()) };
+        self.progress.ended(name, &report::pretty::test(&report));
+        report
+    }
+}
 
 /// Runs a stored suite, and shows each of its steps as it ends. When the connection is lost for good, what is known so
 /// far is reported.
@@ -104,7 +144,7 @@ async fn steps(
     if let Some(why) = why.filter(|_| !is_told) {
         let mut report = TestReport::skipped(name.to_owned(), id.to_owned());
         (report.outcome, report.ending) = (Outcome::Broken, Ending::Broken(why));
-        report::out(&report::pretty::test(&report));
+        terminal::out(&report::pretty::test(&report));
         reports.push(report);
     }
     Ok(())

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::Exit;
 use super::serve::stop_signal;
-use crate::report;
+use crate::terminal;
 
 /// Waits for Ctrl-C, SIGTERM or the end of the terminal.
 pub(crate) async fn end_signal() {
@@ -48,7 +48,7 @@ impl Interrupt {
         let (raise, raised) = watch::channel(false);
         let listener = tokio::spawn(async move {
             end_signal().await;
-            report::err("\nstopping the runs in progress; interrupt again to exit at once\n");
+            terminal::err("\nstopping the runs in progress; interrupt again to exit at once\n");
             raise.send_replace(true);
             // A closing terminal may send SIGHUP more than once, so that does not count as a second interrupt.
             stop_signal().await;

@@ -12,14 +12,15 @@ use qualitytrace_core::wait::CONFIRM;
 use qualitytrace_server::wire::series;
 use tokio::time::Instant;
 
+use super::files::references::{self, step_path};
 use super::files::{self, File};
-use super::follow;
+use super::follow::{self, RunContext};
 use super::interrupt::Interrupt;
 use super::parallel::{TriggerLimit, UnderWay};
-use super::references::{self, step_path};
 use crate::client::{Client, Wanted};
 use crate::report::progress::Progress;
-use crate::report::{self, Ending, Outcome, TestReport};
+use crate::report::{self, TestReport};
+use crate::terminal;
 
 /// The tests and suites to run.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ impl Plan {
         read_missing_steps(&mut files);
         files::find_twins(&mut files);
         for file in &files {
-            report::out(&file.complaints());
+            terminal::out(&file.complaints());
         }
         if !files.iter().all(File::is_usable) {
             return Ok(None);
@@ -222,44 +223,6 @@ impl FoundTest {
         };
         let report = context.interrupt.follow(end, async || client.stop(&id, &run).await).await;
         report.with_context(|| client.unfinished_test(&id, run.number))
-    }
-}
-
-/// What all runs share.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RunContext<'a> {
-    pub(super) client: &'a Client,
-    pub(super) wanted: &'a Wanted,
-    pub(super) progress: &'a Progress,
-    pub(super) interrupt: &'a Interrupt,
-    pub(super) limit: &'a TriggerLimit,
-}
-
-impl<'a> RunContext<'a> {
-    /// Waits for a trigger permit; `None` when nothing new should begin.
-    async fn admit(&self) -> Option<UnderWay<'a>> {
-        tokio::select! {
-            biased;
-            () = self.interrupt.raised() => None,
-            trigger = self.limit.acquire() => Some(trigger),
-        }
-    }
-
-    /// Reports a test or suite that was not begun.
-    fn left_alone(&self, name: &str, id: Option<&str>) -> TestReport {
-        let id = id.unwrap_or_default().to_owned();
-        let ending = Ending::Skipped("interrupted before it began");
-        let report = TestReport { ending, ..TestReport::skipped(name.to_owned(), id) };
-        self.progress.ended(name, &report::pretty::test(&report));
-        report
-    }
-
-    /// Reports a test or suite whose result is unknown.
-    pub(super) fn without_result(&self, name: &str, id: &str, error: &anyhow::Error) -> TestReport {
-        let (outcome, ending) = (Outcome::Unknown, Ending::Broken(format!("{error:#}")));
-        let report = TestReport { outcome, ending, ..TestReport::skipped(name.to_owned(), id.to_owned()) };
-        self.progress.ended(name, &report::pretty::test(&report));
-        report
     }
 }
 

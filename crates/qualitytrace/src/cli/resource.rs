@@ -16,7 +16,7 @@ use super::files::format_of;
 use super::target::{Output, Target};
 use crate::client::Client;
 use crate::client::resources::{Form, Page};
-use crate::report;
+use crate::terminal;
 use name::Name;
 
 /// Page size when a whole list is requested.
@@ -135,7 +135,7 @@ async fn get(options: Get, before: Target) -> anyhow::Result<Exit> {
     let (client, output) = (target.client()?, target.output.unwrap_or(Output::Yaml));
     match client.resource(name.kind, &id, form(output)).await? {
         Some(body) => show(&client, name.kind, &body, output)?,
-        None => report::out(&format!("Resource {} with ID {id} not found\n", name.word)),
+        None => terminal::out(&format!("Resource {} with ID {id} not found\n", name.word)),
     }
     Ok(Exit::Passed)
 }
@@ -165,7 +165,7 @@ async fn list(options: List, before: Target) -> anyhow::Result<Exit> {
             page.take = count(&client, name.kind, &page).await?.max(1);
         }
         let body = client.list(name.kind, &page, Form::YamlStream).await?;
-        report::out(&if body.is_empty() { body } else { format!("{body}\n") });
+        terminal::out(&if body.is_empty() { body } else { format!("{body}\n") });
         return Ok(Exit::Passed);
     }
     let mut shown = listed(&client.list(name.kind, &page, Form::Json).await?)?;
@@ -176,10 +176,10 @@ async fn list(options: List, before: Target) -> anyhow::Result<Exit> {
         shown["items"].as_array_mut().into_iter().for_each(|items| items.extend(more.iter().cloned()));
     }
     if output == Output::Json {
-        report::out(&format!("{shown:#}\n"));
+        terminal::out(&format!("{shown:#}\n"));
     } else {
         let items = shown["items"].as_array().cloned().unwrap_or_default();
-        report::out(&table::table(name.kind, &items, client.base()));
+        terminal::out(&table::table(name.kind, &items, client.base()));
     }
     Ok(Exit::Passed)
 }
@@ -190,7 +190,7 @@ async fn delete(options: Delete, before: Target) -> anyhow::Result<Exit> {
     if !client.delete(name.kind, &id).await? {
         bail!("Resource {} with ID {id} not found", name.word);
     }
-    report::out(&format!("✔ {} successfully deleted\n", name.title()));
+    terminal::out(&format!("✔ {} successfully deleted\n", name.title()));
     Ok(Exit::Passed)
 }
 
@@ -219,7 +219,7 @@ async fn export(options: Export, before: Target) -> anyhow::Result<Exit> {
     };
     std::fs::write(&options.file, text)
         .with_context(|| format!("{} cannot be written", options.file.display()))?;
-    report::out(&format!("✔  Definition exported successfully for resource type: {}\n", name.word));
+    terminal::out(&format!("✔  Definition exported successfully for resource type: {}\n", name.word));
     Ok(Exit::Passed)
 }
 
@@ -259,7 +259,7 @@ const fn form(output: Output) -> Form {
 
 /// Prints a resource from a response.
 fn show(client: &Client, kind: Kind, body: &str, output: Output) -> anyhow::Result<()> {
-    report::out(&match output {
+    terminal::out(&match output {
         Output::Yaml => format!("{body}\n"),
         Output::Json => format!("{:#}\n", parsed(body)?),
         Output::Pretty => table::table(kind, &[parsed(body)?], client.base()),

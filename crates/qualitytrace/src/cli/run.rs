@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use qualitytrace_core::definition::settings::Gate;
+use qualitytrace_core::gates::Gate;
 use qualitytrace_core::time::parse_duration;
 use qualitytrace_core::wait::Policy;
 use qualitytrace_server::config::{Config, Listen};
@@ -27,6 +27,7 @@ use super::target::Target;
 use crate::client::contact::RECONNECT_TIMEOUT;
 use crate::client::{Client, Wanted};
 use crate::report::{self, Outcome, TestReport};
+use crate::terminal;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -276,7 +277,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
         }
     }
     let reports = reports?;
-    report::out(&report::pretty::summary(&reports, began.elapsed()));
+    terminal::out(&report::pretty::summary(&reports, began.elapsed()));
     if let Some(path) = &options.junit {
         let written = report::junit::document(&reports, began.elapsed())
             .and_then(|xml| Ok(std::fs::write(path, xml)?))
@@ -285,7 +286,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
     }
     if let Some(last) = unwritten.pop() {
         for error in unwritten {
-            report::err(&format!("{} {error:#}\n", report::style::error("error:")));
+            terminal::err(&format!("{} {error:#}\n", terminal::style::error("error:")));
         }
         return Err(last);
     }

@@ -6,7 +6,7 @@ use qualitytrace_server::vault::KeyPlace;
 
 use super::Exit;
 use super::database::{Database, Progress, interrupted, interruptible, vault};
-use crate::report;
+use crate::terminal;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -55,9 +55,9 @@ async fn reseal(database: Database) -> anyhow::Result<Exit> {
     };
     let resealed = resealed?;
     store.close().await;
-    report::out(&format!(
+    terminal::out(&format!(
         "{} {resealed} values encrypted with the new key; the previous key is no longer needed\n",
-        report::style::good("✔")
+        terminal::style::good("✔")
     ));
     Ok(Exit::Passed)
 }
@@ -80,14 +80,14 @@ async fn forget(database: Database, is_sure: bool) -> anyhow::Result<Exit> {
     let lost = if is_sure { store.forget_lost_secrets().await? } else { store.lost_secrets().await? };
     store.close().await;
     for name in &lost {
-        report::out(&format!("{} {name}\n", if is_sure { "dropped" } else { "lost" }));
+        terminal::out(&format!("{} {name}\n", if is_sure { "dropped" } else { "lost" }));
     }
-    report::out(&match (lost.len(), is_sure) {
-        (0, _) => format!("{} every encrypted value can be decrypted\n", report::style::good("✔")),
+    terminal::out(&match (lost.len(), is_sure) {
+        (0, _) => format!("{} every encrypted value can be decrypted\n", terminal::style::good("✔")),
         (count, true) => {
             format!(
                 "{} {count} encrypted values are dropped; apply the definitions again\n",
-                report::style::good("✔")
+                terminal::style::good("✔")
             )
         }
         (count, false) => {

@@ -16,7 +16,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 use super::Exit;
 use super::reload::{Changes, Running};
 use super::settings::{self, ConfigOptions, SettingFlags};
-use crate::report;
+use crate::terminal;
 
 /// Timeout for flushing the server's own telemetry at shutdown; the rest stays in the spool.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,15 +50,15 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<Exit> {
     let banner = Banner::of(&config);
     let is_exposed = config.is_exposed();
     let server = Server::start_watched(config, telemetry.clone()).await?;
-    report::out(&banner.text(&server.addresses(), began));
+    terminal::out(&banner.text(&server.addresses(), began));
     if is_exposed {
-        eprintln!("{}", report::style::bad(EXPOSED));
+        eprintln!("{}", terminal::style::bad(EXPOSED));
     }
     tokio::select! {
         () = stop_signal() => {}
         () = running.follow(changes, &server, &telemetry) => {}
     }
-    report::out("stopping: requests in progress may finish\n");
+    terminal::out("stopping: requests in progress may finish\n");
     server.shutdown().await;
     let flushed = tokio::task::spawn_blocking(move || telemetry.shutdown(FLUSH_TIMEOUT)).await?;
     tracing::debug!(status = flushed.render(), "telemetry ended");

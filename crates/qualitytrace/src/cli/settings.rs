@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use qualitytrace_server::config::{Inputs, OLD_FLAGS, Resolved, SETTINGS, Setting};
 
-use crate::report;
+use crate::terminal;
 
 /// Where the configuration is.
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ impl ConfigOptions {
 pub(crate) fn read(inputs: &Inputs) -> anyhow::Result<Option<Resolved>> {
     let resolved = inputs.read()?;
     for diagnostic in &resolved.diagnostics {
-        report::err(&format!("{diagnostic}\n"));
+        terminal::err(&format!("{diagnostic}\n"));
     }
     Ok((!resolved.is_wrong()).then_some(resolved))
 }

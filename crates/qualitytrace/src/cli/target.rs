@@ -8,7 +8,7 @@ use qualitytrace_server::config::HTTP_PORT;
 use serde_json::{Map, Value};
 
 use crate::client::Client;
-use crate::report;
+use crate::terminal;
 
 /// The configuration file in the current folder.
 const LOCAL_FILE: &str = "config.yml";
@@ -165,9 +165,9 @@ impl Settings {
     /// about.
     fn find(named: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(path) = named.filter(|path| !path.exists()) {
-            report::err(&format!(
+            terminal::err(&format!(
                 "{}: there is no file {}; going on without it\n",
-                report::style::unsure("warning"),
+                terminal::style::unsure("warning"),
                 path.display()
             ));
         }

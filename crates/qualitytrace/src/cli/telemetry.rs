@@ -11,7 +11,7 @@ use qualitytrace_telemetry::Telemetry;
 use super::Exit;
 use super::settings::{self, ConfigOptions, SettingFlags};
 use super::target::{Output, Target};
-use crate::report;
+use crate::terminal;
 
 /// Timeout for flushing a test.
 const TRY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,15 +51,15 @@ pub(crate) async fn telemetry(options: Options) -> anyhow::Result<Exit> {
             let Some(resolved) = settings::read(&config.inputs(SettingFlags::default()))? else {
                 return Ok(Exit::Error);
             };
-            report::out(&format!("{}\n", resolved.telemetry.render().trim_end()));
+            terminal::out(&format!("{}\n", resolved.telemetry.render().trim_end()));
             Ok(Exit::Passed)
         }
         Command::Status { target, json } => {
             let status = target.client()?.telemetry_status().await?;
             if json || target.output == Some(Output::Json) {
-                report::out(&format!("{}\n", serde_json::to_string_pretty(&status)?));
+                terminal::out(&format!("{}\n", serde_json::to_string_pretty(&status)?));
             } else {
-                report::out(&status::table(&status));
+                terminal::out(&status::table(&status));
             }
             Ok(if status::has_losses(&status) { Exit::NotPassed } else { Exit::Passed })
         }
@@ -72,11 +72,11 @@ pub(crate) async fn telemetry(options: Options) -> anyhow::Result<Exit> {
             });
             let probes = probes.await?;
             if probes.is_empty() {
-                report::out("no sinks; name one in the configuration, see docs/telemetry.md\n");
+                terminal::out("no sinks; name one in the configuration, see docs/telemetry.md\n");
             }
             for probe in &probes {
-                let mark = if probe.ok { report::style::good("✔") } else { report::style::bad("✘") };
-                report::out(&format!(
+                let mark = if probe.ok { terminal::style::good("✔") } else { terminal::style::bad("✘") };
+                terminal::out(&format!(
                     "{mark} {} {} to {}: {} ({} ms)\n",
                     probe.sink,
                     probe.signal.name(),

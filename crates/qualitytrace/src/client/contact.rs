@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::report;
+use crate::terminal;
 
 /// How long to retry while a server is unavailable, by default.
 pub(crate) const RECONNECT_TIMEOUT: Duration = Duration::from_mins(1);
@@ -71,7 +71,7 @@ impl Contact {
         let mut state = self.state();
         state.was_made = true;
         if state.lost.take().is_some() {
-            report::err(&format!("the server at {} answers again\n", self.server));
+            terminal::err(&format!("the server at {} answers again\n", self.server));
         }
     }
 
@@ -96,8 +96,8 @@ impl Contact {
             return None;
         }
         if state.lost.is_none() {
-            let reconnect_timeout = report::pretty::duration(self.reconnect_timeout);
-            report::err(&format!(
+            let reconnect_timeout = terminal::duration(self.reconnect_timeout);
+            terminal::err(&format!(
                 "the server at {} no longer answers; retrying for up to {reconnect_timeout}\n",
                 self.server
             ));

@@ -7,7 +7,7 @@ use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
 use super::{Client, escaped};
-use crate::report;
+use crate::terminal;
 
 /// The response header with warnings about a stored definition.
 const WARNING: &str = "x-qualitytrace-warning";
@@ -48,7 +48,7 @@ impl Client {
         let said = response.headers().get_all(WARNING).iter().filter_map(|value| value.to_str().ok());
         // Warnings with a position were printed when the text was read.
         for warning in said.filter(|warning| !warning.starts_with("line ")) {
-            report::err(&format!("warning: {warning}\n"));
+            terminal::err(&format!("warning: {warning}\n"));
         }
         body(response, "apply").await
     }

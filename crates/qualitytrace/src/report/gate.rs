@@ -1,11 +1,12 @@
 //! Required gates of a run besides its specs, and messages about those that failed.
 
-use qualitytrace_core::definition::settings::Gate;
+use qualitytrace_core::gates::Gate;
 use qualitytrace_server::wire;
 use qualitytrace_server::wire::fold::{self, RunState};
 use qualitytrace_server::wire::run::{FailedRule, Linter};
 
-use super::{Outcome, pretty};
+use super::Outcome;
+use crate::terminal::counted;
 
 /// How many failed rules are named; the rest is counted.
 const SHOWN_RULES: usize = 5;
@@ -111,7 +112,7 @@ fn named(rules: &[FailedRule<'_>]) -> String {
     let shown: Vec<String> = rules
         .iter()
         .take(SHOWN_RULES)
-        .map(|rule| format!("{} ({})", rule.id, pretty::counted(rule.spans, "span")))
+        .map(|rule| format!("{} ({})", rule.id, counted(rule.spans, "span")))
         .collect();
     let rest = match rules.len().saturating_sub(SHOWN_RULES) {
         0 => String::new(),

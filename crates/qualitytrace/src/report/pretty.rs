@@ -6,7 +6,8 @@ use std::time::Duration;
 use qualitytrace_server::wire::verdict::{Assertion, Output, SpanResult, Spec};
 use qualitytrace_server::wire::{self, Verdict};
 
-use super::{Ending, Outcome, Phases, TestReport, columns, style, visible, waterfall};
+use super::{Ending, Outcome, Phases, TestReport, visible, waterfall};
+use crate::terminal::{columns, counted, duration, fitting, style};
 
 /// How many different failing results of an assertion are shown; the rest is counted.
 const SHOWN_RESULTS: usize = 5;
@@ -329,12 +330,6 @@ pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
     )
 }
 
-/// Formats a number with a noun in singular or plural.
-pub(super) fn counted(number: usize, thing: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {thing}{plural}")
-}
-
 fn mark(outcome: Outcome) -> String {
     match outcome {
         Outcome::Passed => style::good("✔"),
@@ -343,34 +338,6 @@ fn mark(outcome: Outcome) -> String {
         Outcome::Flaky { .. } => style::unsure("~"),
         Outcome::Skipped => style::faint("-"),
     }
-}
-
-/// Formats a duration with about three digits.
-pub(crate) fn duration(time: Duration) -> String {
-    let micros = time.as_micros();
-    match micros {
-        0..1_000 => format!("{micros} µs"),
-        1_000..1_000_000 => format!("{} ms", micros / 1_000),
-        1_000_000..60_000_000 => format!("{}.{:02} s", micros / 1_000_000, micros % 1_000_000 / 10_000),
-        _ => format!("{} min {} s", time.as_secs() / 60, time.as_secs() % 60),
-    }
-}
-
-/// Shrinks column widths to the terminal, from the first column on, but not below the least widths. `around` is the
-/// width of the rest of the line.
-pub(super) fn fitting<const N: usize>(
-    mut wanted: [usize; N],
-    least: [usize; N],
-    around: usize,
-) -> [usize; N] {
-    let Some(width) = style::width() else { return wanted };
-    let mut excess = (around + wanted.iter().sum::<usize>()).saturating_sub(width);
-    for (wanted, least) in wanted.iter_mut().zip(least) {
-        let less = excess.min(wanted.saturating_sub(least));
-        *wanted -= less;
-        excess -= less;
-    }
-    wanted
 }
 
 fn line(text: &mut String, indent: usize, content: &str) {

@@ -3,7 +3,8 @@
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
-use super::{out, style, visible};
+use super::visible;
+use crate::terminal::{out, style};
 
 /// The longest progress line, in characters.
 const LONGEST: usize = 100;

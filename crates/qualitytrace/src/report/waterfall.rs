@@ -7,8 +7,8 @@ use std::time::Duration;
 use qualitytrace_server::wire::verdict::Assertion;
 use qualitytrace_server::wire::{Span, Trace, Verdict};
 
-use super::pretty::{duration, fitting};
-use super::{columns, style, visible};
+use super::visible;
+use crate::terminal::{columns, duration, fitting, style};
 
 /// Limit on rows; the rest is counted.
 const MAX_ROWS: usize = 40;

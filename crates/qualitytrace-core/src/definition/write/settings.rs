@@ -4,9 +4,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Stored, is_blank};
-use crate::definition::analyzer::{Plugin, Rule};
-use crate::definition::settings::{Gate, Period, Strategy};
-use crate::definition::{Analyzer, Config, Demo, PollingProfile, Profile, TestRunner, VariableSet};
+use crate::analyzer::{Analyzer, Plugin, Rule};
+use crate::definition::settings::{Period, Strategy};
+use crate::definition::{Config, Demo, PollingProfile, Profile, TestRunner, VariableSet};
+use crate::gates::Gate;
 
 /// Values that tests can refer to.
 #[derive(Serialize, JsonSchema)]

@@ -1,11 +1,11 @@
 //! The parser of JSONPath.
 
 use super::{Path, Step, Test};
+use crate::json::Json;
 use crate::lang::cursor::Cursor;
-use crate::lang::json::Json;
 use crate::lang::limits::MAX_DEPTH;
-use crate::lang::number;
 use crate::lang::pattern::Pattern;
+use crate::number;
 
 pub(super) struct Parser<'s> {
     pub(super) cursor: Cursor<'s>,

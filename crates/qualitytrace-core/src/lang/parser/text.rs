@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::{Parser, Quotes};
+use crate::json;
 use crate::lang::ast::{Expr, Part};
 use crate::lang::diagnostic::Diagnostic;
-use crate::lang::json;
 use crate::lang::limits::{MAX_DEPTH, MAX_PARTS};
 
 /// A part of a text: as written and decoded.

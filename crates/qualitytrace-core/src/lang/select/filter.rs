@@ -3,13 +3,12 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use crate::budget::Budget;
 use crate::lang::ast::{Clause, Comparator, Condition, Literal, Test};
-use crate::lang::budget::Budget;
-use crate::lang::compare::measured_against;
 use crate::lang::field::{Field, FieldValue, Same, TraceIndex};
-use crate::lang::number;
 use crate::lang::pattern::Pattern;
 use crate::names;
+use crate::number;
 use crate::time;
 use crate::value::Value;
 
@@ -201,7 +200,7 @@ impl Check {
             FieldValue::Text(text) => self.holds_for_text(text, budget),
             FieldValue::Nanos(nanos) => match self {
                 Self::Duration(comparator, expected) => {
-                    ordered(*comparator, measured_against(*nanos, *expected))
+                    ordered(*comparator, time::measured_against(*nanos, *expected))
                 }
                 _ => self.holds_for_value(&Value::Int(*nanos), budget),
             },
@@ -234,7 +233,7 @@ impl Check {
             },
             Self::Duration(comparator, expected) => match value {
                 Value::Duration(nanos) => ordered(*comparator, nanos.cmp(expected)),
-                Value::Int(nanos) => ordered(*comparator, measured_against(*nanos, *expected)),
+                Value::Int(nanos) => ordered(*comparator, time::measured_against(*nanos, *expected)),
                 _ => false,
             },
             Self::OneOf(negated, choices) => {
@@ -259,7 +258,7 @@ impl Check {
                 compare_texts(*comparator, text, expected)
             }
             Self::Duration(comparator, expected) => match text.parse::<i64>() {
-                Ok(nanos) => ordered(*comparator, measured_against(nanos, *expected)),
+                Ok(nanos) => ordered(*comparator, time::measured_against(nanos, *expected)),
                 Err(_) => match time::parse_plain_duration(text) {
                     Some(nanos) => ordered(*comparator, nanos.cmp(expected)),
                     None => *comparator == Comparator::NotEqual,

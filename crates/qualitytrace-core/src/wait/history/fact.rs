@@ -9,44 +9,44 @@ const REMEMBERED_IDLE_RUNS: u32 = 200;
 
 /// The learned facts about one kind of span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Fact {
+pub(in crate::wait) struct Fact {
     /// How many of them every span of the parent's kind has.
-    pub(super) each: Steady,
+    pub(in crate::wait) each: Steady,
     /// How many of them a run has.
-    pub(super) most: Most,
+    pub(in crate::wait) most: Most,
     /// The number of further runs for which the kind counts as one whose number differs from parent to parent.
-    pub(super) varies: u32,
-    pub(super) ends_before_parent: bool,
-    pub(super) answer: Answer,
+    pub(in crate::wait) varies: u32,
+    pub(in crate::wait) ends_before_parent: bool,
+    pub(in crate::wait) answer: Answer,
     /// How long after the answer to the trigger such a span ended at most.
-    pub(super) late: Duration,
+    pub(in crate::wait) late: Duration,
 }
 
 /// A number that changes only when two runs in a row differ from it, and then to what both allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Steady {
-    pub(super) value: u32,
+pub(in crate::wait) struct Steady {
+    pub(in crate::wait) value: u32,
     /// The number of the last run, when it differed.
-    pub(super) other: Option<u32>,
+    pub(in crate::wait) other: Option<u32>,
 }
 
 /// The largest number in the latest runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Most {
-    pub(super) value: u32,
+pub(in crate::wait) struct Most {
+    pub(in crate::wait) value: u32,
     /// The largest number of the runs since the last one that had `value`.
-    pub(super) since: u32,
+    pub(in crate::wait) since: u32,
     /// How many runs that is.
-    pub(super) runs: u32,
+    pub(in crate::wait) runs: u32,
     /// How many runs in a row had none.
-    pub(super) absent: u32,
+    pub(in crate::wait) absent: u32,
     /// How many runs in a row had no span below which there could have been one.
-    pub(super) idle: u32,
+    pub(in crate::wait) idle: u32,
 }
 
 /// Whether calls of a kind are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Answer {
+pub(in crate::wait) enum Answer {
     /// Never: the peer sends no spans.
     #[default]
     Never,
@@ -62,13 +62,13 @@ pub(super) enum Answer {
 
 /// The numbers of one kind in one run.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Seen {
-    pub(super) count: u32,
-    pub(super) each: u32,
-    pub(super) parents: u32,
-    pub(super) ends_before_parent: bool,
-    pub(super) call: Call,
-    pub(super) late: Duration,
+pub(in crate::wait) struct Seen {
+    pub(in crate::wait) count: u32,
+    pub(in crate::wait) each: u32,
+    pub(in crate::wait) parents: u32,
+    pub(in crate::wait) ends_before_parent: bool,
+    pub(in crate::wait) call: Call,
+    pub(in crate::wait) late: Duration,
 }
 
 /// The calls of one kind in a run.
@@ -86,7 +86,7 @@ pub(in crate::wait) enum Call {
 }
 
 impl Fact {
-    pub(super) const NEW: Self = Self {
+    pub(in crate::wait) const NEW: Self = Self {
         each: Steady { value: 0, other: None },
         most: Most { value: 0, since: 0, runs: 0, absent: 0, idle: 0 },
         varies: 0,
@@ -96,7 +96,7 @@ impl Fact {
     };
 
     /// Expects at least as much as was seen, without the confirmation of a second run.
-    pub(super) fn expect(&mut self, seen: Seen) {
+    pub(in crate::wait) fn expect(&mut self, seen: Seen) {
         if seen.count == 0 {
             return;
         }
@@ -116,7 +116,7 @@ impl Fact {
         }
     }
 
-    pub(super) fn learn(&mut self, seen: Seen) {
+    pub(in crate::wait) fn learn(&mut self, seen: Seen) {
         if seen.parents > 0 {
             let steady = seen.each == self.each.value && seen.count == seen.each.saturating_mul(seen.parents);
             self.varies = if steady { self.varies.saturating_sub(1) } else { REMEMBERED_RUNS };

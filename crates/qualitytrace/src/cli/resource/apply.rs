@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::{Name, form, show};
 use crate::cli::Exit;
 use crate::cli::files::File;
-use crate::cli::references;
+use crate::cli::files::references;
 use crate::cli::target::Output;
 use crate::client::Client;
 use crate::client::resources::Form;
-use crate::report;
+use crate::terminal;
 
 /// Applies every document of a file and prints the responses.
 pub(super) async fn apply(client: &Client, name: Name, path: &Path, output: Output) -> anyhow::Result<Exit> {
@@ -25,7 +25,7 @@ pub(super) async fn apply(client: &Client, name: Name, path: &Path, output: Outp
             bail!("cannot apply {kind} to {} resource", name.kind.as_str());
         }
     }
-    report::err(&file.complaints());
+    terminal::err(&file.complaints());
     if !file.is_usable() {
         return Ok(Exit::Error);
     }
@@ -71,7 +71,7 @@ async fn send(client: &Client, file: &File, document: &Document, form: Form) -> 
 /// Sends the test of a step's file and returns its id.
 async fn send_step(client: &Client, path: &Path) -> anyhow::Result<String> {
     let file = read(path)?;
-    report::err(&file.complaints());
+    terminal::err(&file.complaints());
     let [document] = file.reading.documents.as_slice() else {
         bail!("{} must hold exactly one test to be a step", path.display());
     };

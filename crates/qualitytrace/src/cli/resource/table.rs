@@ -3,7 +3,7 @@
 use qualitytrace_core::definition::Kind;
 use serde_json::Value;
 
-use crate::report::columns;
+use crate::terminal::columns;
 
 /// Renders the table; `base` is the address that pages are linked at.
 pub(crate) fn table(kind: Kind, items: &[Value], base: &str) -> String {

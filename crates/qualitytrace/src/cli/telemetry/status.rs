@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::report::columns;
+use crate::terminal::columns;
 
 const HEADS: [&str; 10] = [
     "SINK",

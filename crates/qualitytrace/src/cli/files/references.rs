@@ -12,7 +12,7 @@ use qualitytrace_core::definition::{
 };
 use qualitytrace_core::lang::{Diagnostic, Severity};
 
-use super::files::{File, format_of};
+use super::{File, format_of};
 
 /// The text of a document with the files that it names inlined.
 pub(crate) fn inlined(file: &File, document: &Document) -> anyhow::Result<String> {

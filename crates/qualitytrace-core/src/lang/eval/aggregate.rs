@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-use super::ast::{Aggregate, Operator, Over};
-use super::eval::{Context, EvalError, EvalErrorKind, Subject, calculate};
-use super::field::Field;
-use super::item::Item;
-use super::number;
-use super::select::Query;
+use super::{Context, EvalError, EvalErrorKind, Subject, calculate};
+use crate::lang::ast::{Aggregate, Operator, Over};
+use crate::lang::field::Field;
+use crate::lang::item::Item;
+use crate::lang::select::Query;
+use crate::number;
 use crate::value::Value;
 
 pub(super) fn evaluate(

@@ -4,9 +4,11 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use super::budget::{Budget, Exceeded};
-use super::limits::MAX_JSON_DEPTH;
-use super::number;
+use crate::budget::{Budget, Exceeded};
+use crate::number;
+
+/// Maximum nesting of lists and objects in a JSON value.
+const MAX_JSON_DEPTH: usize = 128;
 
 /// A JSON value. Members keep their order; of two with the same name the last counts.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::field::{Field, FieldValue, TraceIndex};
+use super::{Field, FieldValue, TraceIndex};
 use crate::value::Value;
 
 /// The values of one field, as far as they were read.

@@ -1,7 +1,39 @@
 //! Gates: the conditions that a run must pass.
 
-use super::Report;
-use crate::definition::settings::Gate;
+use schemars::JsonSchema;
+
+use crate::analyzer::Report;
+
+/// A gate that a run can be required to pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+pub enum Gate {
+    /// The analyzer's score reaches the minimum.
+    AnalyzerScore,
+    /// No rule of the analyzer at level `error` failed.
+    AnalyzerRules,
+    /// All specs passed.
+    TestSpecs,
+}
+
+impl Gate {
+    /// Every gate.
+    pub const ALL: [Self; 3] = [Self::AnalyzerScore, Self::AnalyzerRules, Self::TestSpecs];
+
+    /// The word that files use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AnalyzerScore => "analyzer-score",
+            Self::AnalyzerRules => "analyzer-rules",
+            Self::TestSpecs => "test-specs",
+        }
+    }
+
+    /// The gate of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|gate| gate.as_str() == name)
+    }
+}
 
 /// The gates of a run, and which of them it failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
