@@ -9,7 +9,6 @@ mod check;
 mod defaults;
 mod edit;
 mod json;
-mod node;
 mod place;
 mod reader;
 pub mod secrets;
@@ -43,7 +42,7 @@ pub use write::{
 use crate::analyzer::Analyzer;
 use crate::lang::diagnostic::nearest;
 use crate::lang::{Diagnostic, Severity};
-use node::{Node, Shape};
+use qualitytrace_config::tree::{Node, Shape};
 use reader::Reader;
 
 /// The format of a file.

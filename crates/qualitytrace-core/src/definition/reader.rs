@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use super::Format;
-use super::node::{Entry, Node, Shape};
 use super::text::{Origin, Text};
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
+use qualitytrace_config::tree::{Entry, Node, Shape};
 
 /// The file being read and the diagnostics so far.
 pub(super) struct Reader<'s> {

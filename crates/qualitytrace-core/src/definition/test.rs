@@ -1,7 +1,6 @@
 //! Tests, and their reader.
 
 use super::is_map;
-use super::node::Node;
 use super::reader::{Fields, Reader};
 use super::settings::{self, PollingProfile};
 use super::suite::is_path;
@@ -9,6 +8,7 @@ use super::text::Text;
 use super::trigger::{self, Trigger};
 use crate::lang::Diagnostic;
 use crate::series::Attempts;
+use qualitytrace_config::tree::Node;
 
 /// The id of singletons.
 const CURRENT: &str = "current";

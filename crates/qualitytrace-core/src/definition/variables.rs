@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::node::Node;
 use super::reader::Reader;
 use super::text::Text;
 use crate::lang::Diagnostic;
+use qualitytrace_config::tree::Node;
 
 /// Named values that tests can refer to as `${var:NAME}`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -10,12 +10,12 @@ use super::{
     Command, Exec, Graphql, Grpc, Header, Integration, Kafka, Mechanism, PlaywrightEngine, Sasl, TraceId,
     Trigger,
 };
-use crate::definition::node::{Node, Shape};
 use crate::definition::reader::{Fields, Reader};
 use crate::definition::settings::period;
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
 use auth::auth;
+use qualitytrace_config::tree::{Node, Shape};
 use tls::{Bare, security};
 
 /// The triggers that have a block of details.

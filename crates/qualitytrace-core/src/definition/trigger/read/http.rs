@@ -6,10 +6,10 @@ use super::super::{Body, Http, HttpVersion, Part, Redirects};
 use super::auth::auth;
 use super::headers;
 use super::tls::{Bare, security};
-use crate::definition::node::{Node, Shape};
 use crate::definition::reader::{Fields, Reader};
 use crate::definition::settings::period;
 use crate::lang::Diagnostic;
+use qualitytrace_config::tree::{Node, Shape};
 
 pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<Http> {
     let mut fields = reader.fields(block, "an HTTP trigger")?;
