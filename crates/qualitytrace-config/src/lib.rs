@@ -14,6 +14,7 @@ pub mod layer;
 pub mod located;
 pub mod nearest;
 pub mod position;
+pub mod source_text;
 mod toml;
 pub mod tree;
 pub mod value;
@@ -23,7 +24,8 @@ pub use diagnostic::{Diagnostic, Origin, Report, Severity};
 pub use layer::{File, Given, Layers, same_key};
 pub use located::{Kind, Leaf, Located};
 pub use nearest::nearest;
-pub use position::{Position, SourceText, Span};
+pub use position::{Position, Span};
+pub use source_text::SourceText;
 pub use value::{Macros, Value};
 
 /// The example of the README is a test.

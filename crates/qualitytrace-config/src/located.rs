@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use crate::diagnostic::{Origin, Report, Severity};
-use crate::position::SourceText;
+use crate::source_text::SourceText;
 use crate::tree::{Node, Shape};
 use crate::yaml::{self, AliasSpan, Document, ErrorKind};
 

@@ -4,7 +4,7 @@ use toml_parser::{ErrorSink, ParseError, Source, parser};
 
 use crate::diagnostic::{Origin, Report};
 use crate::located::{Kind, Leaf, Located};
-use crate::position::SourceText;
+use crate::source_text::SourceText;
 
 /// Reads TOML into flat keys. Keys that are a conflict in strict TOML are kept side by side.
 pub(crate) fn leaves(path: &str, text: &str, report: &mut Report) -> Vec<Leaf> {

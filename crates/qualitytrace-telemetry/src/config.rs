@@ -7,6 +7,7 @@ mod check;
 mod declarative;
 mod endpoint;
 mod environment;
+pub(crate) mod features;
 mod metrics;
 mod propagators;
 mod settings;

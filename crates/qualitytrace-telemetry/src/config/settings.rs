@@ -6,8 +6,8 @@ use qualitytrace_config::{Given, Kind, Macros, Origin, Report, Severity};
 
 use super::{
     Header, Level, Role, Signal, Sink, Sync, Target, Tls, Transport, endpoint,
-    table::{canonical, compression, expected, temporality},
-    value, views,
+    table::{canonical, canonical_of_view, compression, expected, temporality},
+    value,
 };
 
 /// The format that a sink is written in; the defaults differ.
@@ -42,7 +42,7 @@ impl Draft {
 
     /// Adds a setting of a view; returns `false` for an unknown name.
     pub(crate) fn take_view(&mut self, path: &str, given: Given) -> bool {
-        let Some(name) = views::canonical(path) else { return false };
+        let Some(name) = canonical_of_view(path) else { return false };
         self.settings.insert(name, given);
         true
     }

@@ -11,12 +11,11 @@ use qualitytrace_config::{
 };
 
 use super::{
-    Config, DefaultHistogram, ExemplarFilter, Role, declarative, environment, metrics, propagators,
+    Config, DefaultHistogram, ExemplarFilter, Role, declarative, environment, features, metrics, propagators,
     settings::{Dialect, Draft, Reader},
     table::{SETTINGS, VIEW_SETTINGS},
     value,
 };
-use crate::features;
 
 /// The inputs of a configuration. A flag overrides a variable, a variable overrides a file, and a later file overrides
 /// an earlier one.

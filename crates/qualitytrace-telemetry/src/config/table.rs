@@ -1,6 +1,6 @@
 //! All settings of a sink in one table: for reading, for suggestions and for the documentation.
 
-use qualitytrace_config::layer::normalised;
+use qualitytrace_config::{layer::normalised, same_key};
 
 use super::{Compression, Level, Sampler, Temporality, metrics};
 
@@ -127,6 +127,11 @@ pub(crate) fn canonical(path: &str) -> Option<&'static str> {
         other => other,
     };
     SETTINGS.iter().map(|setting| setting.name).find(|name| normalised(name) == path)
+}
+
+/// The name of a view's setting in the table, for any spelling.
+pub(crate) fn canonical_of_view(path: &str) -> Option<&'static str> {
+    VIEW_SETTINGS.iter().map(|setting| setting.name).find(|name| same_key(name, path))
 }
 
 pub(crate) fn compression(text: &str) -> Option<Compression> {

@@ -1,18 +1,9 @@
 //! Reads `telemetry.views.<name>.`, the views of this crate's own format.
 
-use qualitytrace_config::same_key;
-
 use super::{
-    Aggregation, AttributeKeys, InstrumentType, MetricView, Selector, Stream, metrics,
-    settings::Reader,
-    table::{Setting, VIEW_SETTINGS},
+    Aggregation, AttributeKeys, InstrumentType, MetricView, Selector, Stream, metrics, settings::Reader,
     value,
 };
-
-/// The name of a view's setting in the table, for any spelling.
-pub(crate) fn canonical(path: &str) -> Option<&'static str> {
-    VIEW_SETTINGS.iter().map(|setting: &Setting| setting.name).find(|name| same_key(name, path))
-}
 
 impl Reader<'_> {
     /// The view, or `None` when it is invalid.
