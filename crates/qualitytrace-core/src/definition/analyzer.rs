@@ -1,10 +1,11 @@
 //! The reader of the analyzer's configuration.
 
+use qualitytrace_config::tree::Node;
+
 use super::reader::{Fields, Reader};
 use crate::analyzer::{Analyzer, Level, Plugin, PluginId, Rule, RuleId};
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
-use qualitytrace_config::tree::Node;
 
 pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Analyzer> {
     let mut fields = reader.fields(node, "an analyzer")?;

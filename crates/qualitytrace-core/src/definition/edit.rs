@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use qualitytrace_config::tree::{Entry, Node, Shape};
+
 use super::reader::Reader;
 use super::{Format, parse};
-use qualitytrace_config::tree::{Entry, Node, Shape};
 
 /// Sets the id of resource number `index`, counted from 0; comments and layout stay.
 ///

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use qualitytrace_config::tree::{Entry, Node, Scalar, Shape, Style};
+
 use super::reader::Reader;
 use crate::lang::limits::{MAX_DEFINITION_DEPTH, MAX_DEFINITION_NODES};
-use qualitytrace_config::tree::{Entry, Node, Scalar, Shape, Style};
 
 /// Maximum length of the message about a number that is too large.
 const LONGEST_NUMBER: usize = 80;

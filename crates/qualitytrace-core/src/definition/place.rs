@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use qualitytrace_config::tree::{Node, Shape};
+
 use super::reader::Reader;
 use super::{Format, parse};
-use qualitytrace_config::tree::{Node, Shape};
 
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

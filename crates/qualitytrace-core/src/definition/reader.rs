@@ -4,11 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::ops::Range;
 
+use qualitytrace_config::tree::{Entry, Node, Shape};
+
 use super::Format;
 use super::text::{Origin, Text};
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
-use qualitytrace_config::tree::{Entry, Node, Shape};
 
 /// The file being read and the diagnostics so far.
 pub(super) struct Reader<'s> {

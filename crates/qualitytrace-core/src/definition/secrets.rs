@@ -6,9 +6,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use qualitytrace_config::tree::{Node, Shape, Style};
+
 use super::reader::Reader;
 use super::{Format, Kind, parse};
-use qualitytrace_config::tree::{Node, Shape, Style};
 
 /// The mask shown in place of a secret. Sent back, it means the stored secret.
 pub const MASK: &str = "********";

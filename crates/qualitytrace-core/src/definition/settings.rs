@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use qualitytrace_config::tree::Node;
+
 use super::reader::{Fields, Reader};
 use super::text::Text;
 use crate::gates::Gate;
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
-use qualitytrace_config::tree::Node;
 
 /// How long to wait for a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]

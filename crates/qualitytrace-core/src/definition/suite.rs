@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use qualitytrace_config::tree::{Node, Shape};
+
 use super::reader::Reader;
 use super::settings::{Period, period};
 use super::text::Text;
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
 use crate::lang::limits::MAX_DIAGNOSTICS;
-use qualitytrace_config::tree::{Node, Shape};
 
 /// Maximum number of rows of a data table. Each row runs every step.
 const MOST_ROWS: usize = 1_000;

@@ -1,5 +1,7 @@
 //! Tests, and their reader.
 
+use qualitytrace_config::tree::Node;
+
 use super::is_map;
 use super::reader::{Fields, Reader};
 use super::settings::{self, PollingProfile};
@@ -8,7 +10,6 @@ use super::text::Text;
 use super::trigger::{self, Trigger};
 use crate::lang::Diagnostic;
 use crate::series::Attempts;
-use qualitytrace_config::tree::Node;
 
 /// The id of singletons.
 const CURRENT: &str = "current";

@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
+use qualitytrace_config::tree::Node;
+
 use super::reader::Reader;
 use super::text::Text;
 use crate::lang::Diagnostic;
-use qualitytrace_config::tree::Node;
 
 /// Named values that tests can refer to as `${var:NAME}`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

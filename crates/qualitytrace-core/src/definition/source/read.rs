@@ -1,5 +1,7 @@
 //! The reader of data stores.
 
+use qualitytrace_config::tree::Node;
+
 use super::{
     AwsXray, AzureAppInsights, DataStore, GrpcClient, HttpClient, SearchIndex, Sender, SignalFx, Source,
     SumoLogic, Tempo, Tls, TlsSettings,
@@ -8,7 +10,6 @@ use crate::definition::reader::{Fields, Reader};
 use crate::definition::text::Text;
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
-use qualitytrace_config::tree::Node;
 
 /// The data stores that have details: `type`, which is also the key of the details, and the name for messages.
 const DETAILED: [(&str, &str); 8] = [

@@ -6,6 +6,8 @@ mod tls;
 
 use std::ops::Range;
 
+use qualitytrace_config::tree::{Node, Shape};
+
 use super::{
     Command, Exec, Graphql, Grpc, Header, Integration, Kafka, Mechanism, PlaywrightEngine, Sasl, TraceId,
     Trigger,
@@ -15,7 +17,6 @@ use crate::definition::settings::period;
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
 use auth::auth;
-use qualitytrace_config::tree::{Node, Shape};
 use tls::{Bare, security};
 
 /// The triggers that have a block of details.

@@ -1,10 +1,11 @@
 //! The reader of credentials.
 
+use qualitytrace_config::tree::Node;
+
 use super::super::{ApiKeyPlace, Auth, ClientPlace, OAuth2};
 use crate::definition::reader::{Fields, Reader};
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
-use qualitytrace_config::tree::Node;
 
 /// The types of credentials, each the name of its block.
 const KINDS: [&str; 4] = ["basic", "bearer", "apiKey", "oauth2"];

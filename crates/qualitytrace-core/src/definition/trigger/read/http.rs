@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use qualitytrace_config::tree::{Node, Shape};
+
 use super::super::{Body, Http, HttpVersion, Part, Redirects};
 use super::auth::auth;
 use super::headers;
@@ -9,7 +11,6 @@ use super::tls::{Bare, security};
 use crate::definition::reader::{Fields, Reader};
 use crate::definition::settings::period;
 use crate::lang::Diagnostic;
-use qualitytrace_config::tree::{Node, Shape};
 
 pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<Http> {
     let mut fields = reader.fields(block, "an HTTP trigger")?;

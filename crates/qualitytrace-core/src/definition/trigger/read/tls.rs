@@ -1,9 +1,10 @@
 //! The reader of TLS settings.
 
+use qualitytrace_config::tree::Shape;
+
 use super::super::Tls;
 use crate::definition::reader::Fields;
 use crate::lang::Diagnostic;
-use qualitytrace_config::tree::Shape;
 
 /// The meaning of `tls: true` without certificates.
 #[derive(Clone, Copy, PartialEq, Eq)]
