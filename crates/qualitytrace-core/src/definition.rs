@@ -9,7 +9,6 @@ mod check;
 mod defaults;
 mod edit;
 mod json;
-mod node;
 mod place;
 mod reader;
 pub mod secrets;
@@ -40,10 +39,11 @@ pub use write::{
     Flakiness, LastRun, Stored, Summary, schemas, spec as to_spec_json, to_json, to_json_stored, to_yaml,
 };
 
+use qualitytrace_config::tree::{Node, Shape};
+
 use crate::analyzer::Analyzer;
 use crate::lang::diagnostic::nearest;
 use crate::lang::{Diagnostic, Severity};
-use node::{Node, Shape};
 use reader::Reader;
 
 /// The format of a file.

@@ -5,15 +5,14 @@
 
 mod check;
 mod declarative;
-mod diagnostic;
 mod endpoint;
 mod environment;
+pub(crate) mod features;
 mod metrics;
 mod propagators;
 mod settings;
 mod sources;
 mod table;
-mod text;
 mod value;
 mod views;
 
@@ -22,15 +21,14 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 use crate::propagation::Propagators;
 
 pub use check::Line;
-pub use diagnostic::{Diagnostic, Origin, Report, Severity, nearest};
 pub(crate) use endpoint::shown;
 pub use metrics::{
     Aggregation, AttributeKeys, CardinalityLimits, DefaultHistogram, ExemplarFilter, InstrumentType,
     MetricView, Metrics, Selector, Stream,
 };
-pub use sources::{Defaults, File, Foreign, Reading, Sources, Value, same_key};
+pub use qualitytrace_config::{Diagnostic, File, Origin, Report, Severity};
+pub use sources::{Defaults, Reading, Sources};
 pub use table::{SETTINGS, Setting, VIEW_SETTINGS};
-pub use value::{boolean, bytes, duration};
 
 /// The resolved configuration of the crate.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,8 +5,8 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Instant, SystemTime},
 };
 
@@ -15,8 +15,8 @@ use opentelemetry::{
     Context as ApiContext, InstrumentationScope, KeyValue, Value as ApiValue,
     propagation::{Extractor, Injector, TextMapPropagator, text_map_propagator::FieldIter},
     trace::{
-        Span as ApiSpan, SpanBuilder, SpanContext, SpanId, SpanKind, Status as ApiStatus,
-        TraceContextExt as _, TraceFlags, TraceState, Tracer, TracerProvider,
+        Span as ApiSpan, SpanBuilder, SpanContext, SpanKind, Status as ApiStatus, TraceContextExt as _,
+        TraceFlags, TraceState, Tracer, TracerProvider,
     },
 };
 use opentelemetry_sdk::{
@@ -36,51 +36,10 @@ use crate::{
 
 /// Installs this telemetry as the global provider of the process.
 pub(crate) fn install(shared: &Arc<Shared>, meters: opentelemetry_sdk::metrics::SdkMeterProvider) {
-    shared.globals.serve();
+    shared.api_spans.serve();
     opentelemetry::global::set_tracer_provider(Provider(shared.clone()));
     opentelemetry::global::set_meter_provider(meters);
     opentelemetry::global::set_text_map_propagator(Headers::new(shared.clone()));
-}
-
-/// The open spans of the API, so that their children inherit the sampling decision.
-#[derive(Debug, Default)]
-pub(crate) struct Globals {
-    serves: std::sync::atomic::AtomicBool,
-    open: Mutex<HashMap<SpanId, Local>>,
-}
-
-impl Globals {
-    fn serve(&self) {
-        self.serves.store(true, Relaxed);
-    }
-
-    fn open(&self) -> MutexGuard<'_, HashMap<SpanId, Local>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The span of the API that is current, if this telemetry serves the API.
-    pub(crate) fn current(&self) -> Option<Context> {
-        if !self.serves.load(Relaxed) {
-            return None;
-        }
-        ApiContext::map_current(|current| self.of(current))
-    }
-
-    /// The span of an API context.
-    fn of(&self, context: &ApiContext) -> Option<Context> {
-        let span = context.span();
-        let place = span.span_context();
-        if !place.is_valid() {
-            return None;
-        }
-        let state = place.trace_state().header();
-        let mut found = Context::new(place.trace_id(), place.span_id(), Some(place.is_sampled()));
-        found.trace_state = Some(state).filter(|state| !state.is_empty()).map(Into::into);
-        Some(match self.open().get(&place.span_id()) {
-            Some(local) => found.with_local(*local),
-            None => found,
-        })
-    }
 }
 
 /// The tracer provider.
@@ -107,7 +66,7 @@ impl Tracer for ApiTracer {
         if context::suppressed() || self.shared.is_closed() {
             return Open::nowhere();
         }
-        let parent = self.shared.globals.of(parent).or_else(Context::current);
+        let parent = self.shared.api_spans.of(parent).or_else(Context::current);
         let ids = RandomIdGenerator::default();
         let trace_id = parent.as_ref().map_or_else(|| ids.new_trace_id(), |parent| parent.trace_id);
         let span_id = ids.new_span_id();
@@ -135,7 +94,7 @@ impl Tracer for ApiTracer {
         // Every level of sinks takes a span of this level or a finer one, or knows its parent.
         let mut parents = span.parents;
         parents.iter_mut().take(Level::Info as usize + 1).for_each(|parent| *parent = span_id);
-        self.shared.globals.open().insert(span_id, Local { remote: span.remote, parents });
+        self.shared.api_spans.open().insert(span_id, Local { remote: span.remote, parents });
         self.shared.started.fetch_add(1, Relaxed);
         self.shared.live.fetch_add(1, Relaxed);
         let state = span.trace_state.as_deref().and_then(|state| state.parse::<TraceState>().ok());
@@ -176,7 +135,7 @@ impl Open {
         let (start, clock) = self.clock;
         let took = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(0);
         span.end = end.map_or(start + took, clock::nanos);
-        shared.globals.open().remove(&span.id);
+        shared.api_spans.open().remove(&span.id);
         shared.live.fetch_sub(1, Relaxed);
         if self.sampled {
             shared.intake.push(&span.record());
@@ -295,7 +254,7 @@ impl std::fmt::Debug for Headers {
 impl TextMapPropagator for Headers {
     fn inject_context(&self, context: &ApiContext, injector: &mut dyn Injector) {
         let propagators = self.shared.sinks.with(|set| set.propagators.clone());
-        if let Some(place) = self.shared.globals.of(context).or_else(Context::current) {
+        if let Some(place) = self.shared.api_spans.of(context).or_else(Context::current) {
             let mut headers = HeaderMap::new();
             propagators.inject(&place, &mut headers);
             for (name, value) in &headers {

@@ -190,6 +190,13 @@ fn labels(facts: &Facts, status: Option<StatusCode>, error: Option<&str>) -> Vec
 /// Returns the route of a request from the extensions that a router set.
 type Route = dyn Fn(&Extensions) -> Option<String> + Send + Sync;
 
+impl Telemetry {
+    /// A layer that records the requests to an HTTP server made of `tower` services.
+    pub fn http_layer(&self) -> HttpLayer {
+        HttpLayer::new(HttpServer::new(self, "http.server"))
+    }
+}
+
 /// A `tower` layer that records every request; made by [`Telemetry::http_layer`].
 #[derive(Clone)]
 pub struct HttpLayer {

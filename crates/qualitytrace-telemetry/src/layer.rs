@@ -3,9 +3,11 @@
 //! Nothing here can wait or fail. Special fields: `otel.name`, `otel.kind`, `otel.status_code`,
 //! `otel.status_message`; every other field becomes an attribute.
 
+mod api_spans;
 mod fields;
 mod limits;
 mod open;
+mod span_ext;
 mod statement;
 
 use std::{
@@ -30,14 +32,16 @@ use crate::{
     clock,
     config::{Level, Role, Signal},
     context, filter,
-    global::Globals,
+    propagation::Parents,
     recorder::Intake,
     sinks::{Current, Set},
-    span::{Log, Parents, Span, Status},
+    span::{Log, Span, Status},
 };
+use api_spans::ApiSpans;
 use fields::Fields;
 use limits::LimitCell;
 use open::Open;
+pub use span_ext::SpanExt;
 
 /// State shared by the layer, the tracers and [`Telemetry`](crate::Telemetry).
 pub(crate) struct Shared {
@@ -57,7 +61,7 @@ pub(crate) struct Shared {
     /// Limits of spans and log records.
     pub(crate) limits: LimitCell,
     /// Spans of the OpenTelemetry API.
-    pub(crate) globals: Globals,
+    pub(crate) api_spans: ApiSpans,
 }
 
 /// A trace and a span.
@@ -78,7 +82,7 @@ impl Shared {
             live: AtomicU64::new(0),
             database: OnceLock::new(),
             limits: LimitCell::default(),
-            globals: Globals::default(),
+            api_spans: ApiSpans::default(),
         }
     }
 
@@ -306,7 +310,7 @@ where
         });
         if parent.is_none()
             && attributes.is_contextual()
-            && let Some(caller) = self.0.globals.current()
+            && let Some(caller) = self.0.api_spans.current()
         {
             state.adopt(&caller);
         }

@@ -32,7 +32,6 @@ pub mod config;
 mod context;
 mod delivery;
 mod encode;
-mod features;
 mod filter;
 mod global;
 #[cfg(feature = "tower")]
@@ -50,6 +49,7 @@ mod recorder;
 pub mod redact;
 mod resource;
 mod sampling;
+mod self_metrics;
 mod sinks;
 mod span;
 #[cfg_attr(not(feature = "spool"), path = "spool/absent.rs")]
@@ -64,7 +64,7 @@ mod transport;
 pub use context::{Recorded, Suppressed, without_telemetry};
 pub use delivery::{Health, circuit::CircuitState};
 pub use item::SCHEMA_URL;
-pub use layer::record_panics;
+pub use layer::{SpanExt, record_panics};
 pub use ledger::{Balance, Dropped, Loss};
 pub use meter::exemplar::Histogram;
 #[cfg(feature = "prometheus")]
@@ -74,7 +74,8 @@ pub use opentelemetry::{
     metrics::Meter,
     trace::{SpanId, SpanKind, TraceId},
 };
-pub use propagation::{Context, Propagator, Propagators, SpanExt};
-pub use status::{Damage, Orphan, Probe, SinkStatus, SpoolStatus, Status};
+pub use propagation::{Context, Propagator, Propagators};
+pub use spool::{Damage, Orphan, SpoolStatus};
+pub use status::{Probe, SinkStatus, Status};
 pub use telemetry::Telemetry;
 pub use tracer::{ApplicationSpan, ApplicationTracer};

@@ -4,7 +4,6 @@ pub(crate) mod delta;
 pub(crate) mod exemplar;
 mod exponential;
 mod merge;
-mod own;
 #[cfg(feature = "prometheus")]
 pub(crate) mod prometheus;
 mod views;
@@ -41,7 +40,6 @@ use crate::{
 
 use delta::Deltas;
 use exemplar::{Exemplars, Histogram};
-pub(crate) use own::{observe, runtime};
 use views::Streams;
 
 /// The instruments of the process: provider, reader and views.

@@ -6,10 +6,13 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue};
 use opentelemetry::trace::{SpanId, TraceId, TraceState};
-use tracing_subscriber::{Registry, registry::LookupSpan as _};
 
-use crate::{layer::State, span::Parents};
 pub use dialect::Propagator;
+
+/// The nearest ancestor that a sink of each level takes; index 0 is `trace`, 4 is `error`.
+///
+/// A sink that declines a `debug` span must not send children that point to it.
+pub(crate) type Parents = [SpanId; 5];
 
 /// A span context, as it is propagated between processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,11 +75,6 @@ impl Context {
         self
     }
 
-    /// The context of the current span.
-    pub fn current() -> Option<Self> {
-        tracing::Span::current().telemetry_context()
-    }
-
     /// Adds a member at the front of `tracestate`, as a participant in the trace does.
     #[must_use]
     pub fn with_trace_state(mut self, key: &str, value: &str) -> Self {
@@ -123,44 +121,5 @@ impl Propagators {
                 headers.insert(name, value);
             }
         }
-    }
-}
-
-/// Access to the trace context of `tracing` spans. Works where the subscriber is built on [`Registry`], as
-/// `tracing_subscriber::registry()` is.
-pub trait SpanExt {
-    /// The context of the span; `None` when the layer does not record it.
-    fn telemetry_context(&self) -> Option<Context>;
-
-    /// Makes the span a child of a caller in another process, or of an earlier span of this process. Must be called
-    /// before it has children.
-    fn continue_from(&self, caller: &Context);
-}
-
-impl SpanExt for tracing::Span {
-    fn telemetry_context(&self) -> Option<Context> {
-        self.with_subscriber(|(id, dispatch)| {
-            let span = dispatch.downcast_ref::<Registry>()?.span(id)?;
-            // A span that the layer does not record has the context of its parent.
-            span.scope().find_map(|span| {
-                let extensions = span.extensions();
-                let state = extensions.get::<State>()?;
-                Some(Context {
-                    trace_state: state.vendor.clone(),
-                    baggage: state.baggage.clone(),
-                    local: Some(Local { remote: state.remote, parents: state.for_child() }),
-                    ..Context::new(state.trace_id, state.span_id, Some(state.sampled))
-                })
-            })
-        })
-        .flatten()
-    }
-
-    fn continue_from(&self, caller: &Context) {
-        self.with_subscriber(|(id, dispatch)| {
-            let span = dispatch.downcast_ref::<Registry>()?.span(id)?;
-            span.extensions_mut().get_mut::<State>()?.adopt(caller);
-            Some(())
-        });
     }
 }

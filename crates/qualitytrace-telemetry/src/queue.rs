@@ -20,8 +20,7 @@ use crate::{
     config::{Limits, Signal, Sync},
     item::Item,
     ledger::{Ledger, Loss},
-    spool::{Found, Position, Spool},
-    status::SpoolStatus,
+    spool::{Found, Position, Spool, SpoolStatus},
 };
 
 /// A batch: items of one signal for one request.

@@ -5,7 +5,7 @@ use opentelemetry::trace::TraceId;
 
 use crate::{
     config::{Level, Role, Signal},
-    span::Parents,
+    propagation::Parents,
 };
 
 /// One finished span or log record.

@@ -10,13 +10,9 @@ use crate::{
     attributes::{Attributes, Value, any_value_len, put_any_value},
     config::{Level, RecordLimits, Role},
     item::{field_len, put_head},
+    propagation::Parents,
     record::{Head, Kind, Record},
 };
-
-/// The nearest ancestor that a sink of each level takes; index 0 is `trace`, 4 is `error`.
-///
-/// A sink that declines a `debug` span must not send children that point to it.
-pub(crate) type Parents = [SpanId; 5];
 
 /// Flag beside the level of an event: its target follows.
 pub(crate) const TARGETED: u8 = 0x80;

@@ -8,6 +8,7 @@ pub(crate) mod orphan;
 mod record;
 mod recovery;
 mod segments;
+mod status;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -18,9 +19,10 @@ use std::{
 
 use bytes::Bytes;
 
-use crate::{item::Item, status::SpoolStatus};
+use crate::item::Item;
 use recovery::{Locked, file_name, lock, open_cursor, read_cursor, scan, segment_name, segments};
 use segments::{Inner, Segment};
+pub use status::{Damage, Orphan, SpoolStatus};
 
 /// How many processes may share a folder, each in a subfolder of its own.
 const MAX_SLOTS: usize = 16;

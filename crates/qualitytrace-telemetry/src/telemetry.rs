@@ -20,21 +20,22 @@ use tracing_subscriber::{Layer as _, registry::LookupSpan};
 #[cfg(feature = "prometheus")]
 use crate::meter::prometheus::{self, Exposition};
 use crate::{
-    config::{Config, Level, Signal, Sink},
+    config::{Config, Level, Signal, Sink, features},
     context,
     delivery::{Delivery, HealthCell, Mode},
     encode::{self, View},
-    features, global,
+    global,
     layer::{Gate, Shared, TelemetryLayer},
-    meter::{self, Metrics, delta::Deltas, exemplar::Histogram},
+    meter::{Metrics, delta::Deltas, exemplar::Histogram},
     probe,
     propagation::Propagators,
     queue::Queue,
     recorder::Intake,
     resource::Identity,
+    self_metrics,
     sinks::{Current, Handle, Set},
-    spool::orphan,
-    status::{Orphan, Probe, SinkStatus, Status},
+    spool::{Orphan, orphan},
+    status::{Probe, SinkStatus, Status},
     tracer::ApplicationTracer,
 };
 
@@ -104,7 +105,7 @@ impl Telemetry {
         let intake = Intake::new(config.recorder.clone(), sinks.clone(), scope);
         let shared = Arc::new(Shared::new(intake, sinks));
         let metrics = Arc::new(Metrics::new(&identity.of(&config, None), &config));
-        meter::observe(&metrics.meter("qualitytrace.telemetry"), &shared);
+        self_metrics::observe(&metrics.meter("qualitytrace.telemetry"), &shared);
 
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
@@ -194,13 +195,7 @@ impl Telemetry {
 
     /// Reports the embedding server's tokio runtime among the metrics.
     pub fn observe_runtime(&self, handle: &runtime::Handle) {
-        meter::runtime(&self.0.metrics.meter("qualitytrace.telemetry"), handle);
-    }
-
-    /// A layer that records the requests to an HTTP server made of `tower` services.
-    #[cfg(feature = "tower")]
-    pub fn http_layer(&self) -> crate::http_server::HttpLayer {
-        crate::http_server::HttpLayer::new(crate::http_server::HttpServer::new(self, "http.server"))
+        self_metrics::runtime(&self.0.metrics.meter("qualitytrace.telemetry"), handle);
     }
 
     /// All metrics as `OpenMetrics` text; see [`OPENMETRICS`](crate::OPENMETRICS) for its media type.

@@ -11,6 +11,7 @@ mod grpc;
 mod http;
 #[cfg(any(feature = "grpc", feature = "http"))]
 mod tls;
+mod verify;
 
 #[cfg(any(feature = "grpc", feature = "http"))]
 use std::error::Error;
@@ -62,13 +63,13 @@ impl Transport {
 
 /// Why the certificates of a sink cannot be used.
 #[cfg(any(feature = "grpc", feature = "http"))]
-pub(crate) fn unusable(sink: &Sink) -> Option<String> {
+fn unusable(sink: &Sink) -> Option<String> {
     tls::client(&sink.tls, &[]).err()
 }
 
 /// Without a transport there are no certificates to use.
 #[cfg(not(any(feature = "grpc", feature = "http")))]
-pub(crate) fn unusable(_: &Sink) -> Option<String> {
+fn unusable(_: &Sink) -> Option<String> {
     None
 }
 

@@ -11,9 +11,14 @@ use super::{Broken, tree::Tree};
 pub(super) type Packages = BTreeMap<String, BTreeSet<String>>;
 
 /// The crates of this project that each of them may use. A crate that is missing here may use none.
-const CRATES: [(&str, &[&str]); 3] = [
-    ("qualitytrace-server", &["qualitytrace-core", "qualitytrace-telemetry"]),
-    ("qualitytrace", &["qualitytrace-core", "qualitytrace-telemetry", "qualitytrace-server"]),
+const CRATES: [(&str, &[&str]); 5] = [
+    ("qualitytrace-core", &["qualitytrace-config"]),
+    ("qualitytrace-telemetry", &["qualitytrace-config"]),
+    ("qualitytrace-server", &["qualitytrace-config", "qualitytrace-core", "qualitytrace-telemetry"]),
+    (
+        "qualitytrace",
+        &["qualitytrace-config", "qualitytrace-core", "qualitytrace-telemetry", "qualitytrace-server"],
+    ),
     ("xtask", &["qualitytrace-testing"]),
 ];
 
@@ -46,7 +51,7 @@ struct Border {
 
 const BORDERS: [Border; 8] = [
     Border {
-        within: &["crates/qualitytrace-core/src/"],
+        within: &["crates/qualitytrace-core/src/", "crates/qualitytrace-config/src/"],
         except: &[],
         words: &[
             "async",
@@ -59,7 +64,7 @@ const BORDERS: [Border; 8] = [
             "std::process",
             "std::thread",
         ],
-        why: "the core decides and does nothing else: take the fact as an argument",
+        why: "the core and what it stands on decide and do nothing else: take the fact as an argument",
     },
     Border {
         within: &["crates/qualitytrace-telemetry/src/"],

@@ -1,6 +1,7 @@
 //! The reader of the analyzer's configuration.
 
-use super::node::Node;
+use qualitytrace_config::tree::Node;
+
 use super::reader::{Fields, Reader};
 use crate::analyzer::{Analyzer, Level, Plugin, PluginId, Rule, RuleId};
 use crate::lang::Diagnostic;

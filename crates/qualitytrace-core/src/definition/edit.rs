@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::node::{Entry, Node, Shape};
+use qualitytrace_config::tree::{Entry, Node, Shape};
+
 use super::reader::Reader;
 use super::{Format, parse};
 

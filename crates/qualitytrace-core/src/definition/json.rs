@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::node::{Entry, Node, Scalar, Shape, Style};
+use qualitytrace_config::tree::{Entry, Node, Scalar, Shape, Style};
+
 use super::reader::Reader;
 use crate::lang::limits::{MAX_DEFINITION_DEPTH, MAX_DEFINITION_NODES};
 

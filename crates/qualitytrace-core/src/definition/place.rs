@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::node::{Node, Shape};
+use qualitytrace_config::tree::{Node, Shape};
+
 use super::reader::Reader;
 use super::{Format, parse};
 

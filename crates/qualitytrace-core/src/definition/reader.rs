@@ -4,8 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::ops::Range;
 
+use qualitytrace_config::tree::{Entry, Node, Shape};
+
 use super::Format;
-use super::node::{Entry, Node, Shape};
 use super::text::{Origin, Text};
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;

@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::node::{Node, Shape, Style};
+use qualitytrace_config::tree::{Node, Shape, Style};
+
 use super::reader::Reader;
 use super::{Format, Kind, parse};
 

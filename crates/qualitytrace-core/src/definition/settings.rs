@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::node::Node;
+use qualitytrace_config::tree::Node;
+
 use super::reader::{Fields, Reader};
 use super::text::Text;
 use crate::gates::Gate;

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use super::node::{Node, Shape};
+use qualitytrace_config::tree::{Node, Shape};
+
 use super::reader::Reader;
 use super::settings::{Period, period};
 use super::text::Text;

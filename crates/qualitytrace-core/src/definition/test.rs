@@ -1,7 +1,8 @@
 //! Tests, and their reader.
 
+use qualitytrace_config::tree::Node;
+
 use super::is_map;
-use super::node::Node;
 use super::reader::{Fields, Reader};
 use super::settings::{self, PollingProfile};
 use super::suite::is_path;

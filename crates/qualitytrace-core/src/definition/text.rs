@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::node::Style;
+use qualitytrace_config::tree::Style;
 
 /// A text of the user with its place in the file.
 ///

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::node::Node;
+use qualitytrace_config::tree::Node;
+
 use super::reader::Reader;
 use super::text::Text;
 use crate::lang::Diagnostic;

@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
+pub use qualitytrace_config::nearest;
+
 /// An error or warning about a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -119,35 +121,4 @@ fn on_characters(text: &str, span: &Range<usize>) -> Range<usize> {
     let start = text.floor_char_boundary(span.start.min(text.len()));
     let end = text.ceil_char_boundary(span.end.clamp(start, text.len()));
     start..end
-}
-
-/// Returns the known name that `wrong` was probably meant to be: the nearest one, if it is near enough.
-pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let allowed = (wrong.chars().count() / 3).max(1);
-    known
-        .into_iter()
-        .map(|name| (distance(wrong, name), name))
-        .filter(|(distance, _)| *distance <= allowed)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
-}
-
-/// Returns the edit distance: letters changed, added, removed or swapped with their neighbour; case is ignored.
-pub(crate) fn distance(left: &str, right: &str) -> usize {
-    let fold = |text: &str| text.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<_>>();
-    let (left, right) = (fold(left), fold(right));
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in right.iter().enumerate() {
-            let mut cost = (above[j] + usize::from(a != b)).min(above[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *a == right[j - 1] && left[i - 1] == *b {
-                cost = cost.min(before[j - 1] + 1);
-            }
-            row.push(cost);
-        }
-        before = std::mem::replace(&mut above, row);
-    }
-    above[right.len()]
 }

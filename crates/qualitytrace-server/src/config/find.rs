@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use qualitytrace_telemetry::config::{File, Report, Sources};
+use qualitytrace_config::{File, Report};
 
 /// Stems of the names of configuration files, by precedence.
 const STEMS: [&str; 3] = ["qualitytrace", "quality-trace", "tracetest"];
@@ -66,12 +66,10 @@ fn is_configuration(path: &Path) -> bool {
         // A file that cannot be read is reported by the reader.
         return path.is_file();
     };
-    let sources = Sources::default().with_file(File::new(path.display().to_string(), text));
-    let reading = sources.read_with(&[], &mut Report::default());
+    let leaves = File::new(path.display().to_string(), text).leaves(&mut Report::default());
     let has = |wanted: &str| {
-        reading.foreign.iter().any(|given| {
-            given.key == wanted || given.key.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.'))
-        })
+        let is_below = |key: &str| key.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.'));
+        leaves.iter().any(|leaf| leaf.key == wanted || is_below(&leaf.key))
     };
     !(has("type") && has("spec"))
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use qualitytrace_telemetry::config::{
-    self as telemetry, Diagnostic, File, Foreign, Origin, Report, Severity, Sources, Value, nearest, same_key,
+use qualitytrace_config::{
+    Diagnostic, File, Given, Layers, Macros, Origin, Position, Report, Severity, Value, nearest, same_key,
 };
+use qualitytrace_telemetry::config::{self as telemetry, Sources};
 
 use super::draft::Draft;
 use super::slot::text;
@@ -120,7 +121,7 @@ impl Inputs {
             .flat_map(|setting| setting.aliases.iter().copied().chain([setting.key]))
             .collect();
         let reading = sources.read_with(&keys, &mut report);
-        let (draft, rows) = self.understand(reading.foreign, &mut report);
+        let (draft, rows) = self.understand(&reading.server, &mut report);
         self.unknown_variables(&keys, &mut report);
         let mut telemetry = reading.config;
         report.diagnostics.extend(telemetry.verify());
@@ -141,7 +142,7 @@ impl Inputs {
         }
         let found = find::find(&find::folders(home.as_deref()))?;
         for path in found.passed_over {
-            let origin = Origin::File { path: path.display().to_string(), line: 1, column: 1 };
+            let origin = Origin::File { path: path.display().to_string(), position: Position::START };
             let message = format!("this file is not read: `{}` comes before it", found.file.display());
             let help = "name the one that counts with `--config`".to_owned();
             report.push(Severity::Warning, &origin, "", message, Some(help));
@@ -158,22 +159,25 @@ impl Inputs {
             .or_else(|| Some(folder("HOME")?.join(".local/share/qualitytrace")))
     }
 
-    fn understand(&self, given: Vec<Foreign>, report: &mut Report) -> (Draft, Vec<Row>) {
+    fn understand(&self, layers: &Layers, report: &mut Report) -> (Draft, Vec<Row>) {
         let mut draft = Draft::new(self.data_dir());
         let mut origins: BTreeMap<&str, Origin> = BTreeMap::new();
-        for given in given {
+        let variable = |name: &str| self.environment.get(name).cloned();
+        let macros = Macros { variable: &variable, file: &|path| std::fs::read_to_string(path) };
+        let resolve = |given| Given::resolve(given, macros, report).map(|value| (given, value));
+        let resolved: Vec<(&Given, Value)> = layers.iter().filter_map(resolve).collect();
+        for (given, value) in resolved {
+            let origin = &given.value.origin;
             let Some(setting) = SETTINGS.iter().find(|setting| setting.is_called(&given.key)) else {
-                unknown(&given, report);
+                unknown(given, &value, report);
                 continue;
             };
             // The same setting under two names: the layer of higher precedence wins.
-            if given.value == Value::Nothing
-                || origins.get(setting.key).is_some_and(|other| *other > given.origin)
-            {
+            if value == Value::Nothing || origins.get(setting.key).is_some_and(|other| other > origin) {
                 continue;
             }
-            take(setting, &given, &mut draft, report);
-            origins.insert(setting.key, given.origin);
+            take(setting, given, &value, &mut draft, report);
+            origins.insert(setting.key, origin.clone());
         }
         let postgres = origins
             .iter()
@@ -266,17 +270,17 @@ fn load(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
-fn take(setting: &Setting, given: &Foreign, draft: &mut Draft, report: &mut Report) {
+fn take(setting: &Setting, given: &Given, value: &Value, draft: &mut Draft, report: &mut Report) {
     let slot = (setting.slot)(draft);
     let (expected, is_secret) = (slot.expected(), slot.is_secret());
-    if slot.set(&given.value, given.base.as_deref()).is_none() {
-        let value = match &given.value {
-            _ if is_secret => "***".to_owned(),
-            Value::Text(text) => text.clone(),
-            Value::List(_) => "a list".to_owned(),
-            Value::Nothing => "nothing".to_owned(),
+    if slot.set(value, given.base.as_deref()).is_none() {
+        let shown = match value {
+            _ if is_secret => "***",
+            Value::Text(text) => text,
+            Value::List(_) => "a list",
+            Value::Nothing => "nothing",
         };
-        report.bad_value(Severity::Error, &given.origin, &given.key, &value, expected);
+        report.bad_value(Severity::Error, &given.value.origin, &given.key, shown, expected);
     }
 }
 
@@ -305,25 +309,25 @@ const METRICS: &str = "metrics.open-telemetry";
 
 /// Reports an unknown key: an error where it looks like a setting of ours, a warning elsewhere, because files of
 /// Tracetest may hold keys of any version.
-fn unknown(given: &Foreign, report: &mut Report) {
-    let key = given.key.as_str();
+fn unknown(given: &Given, value: &Value, report: &mut Report) {
+    let (key, origin) = (given.key.as_str(), &given.value.origin);
     let below = |block: &str| is_below(key, block);
     // Extension keys hold YAML anchors that are merged into other blocks.
     if key.starts_with("x-") {
         return;
     }
     if same_key(key, CONNECTION) {
-        refuse_connection(&given.origin, key, report);
+        refuse_connection(origin, key, report);
         return;
     }
     if let Some(why) = obsolete(key) {
-        report.push(Severity::Warning, &given.origin, key, format!("`{key}` has no effect: {why}"), None);
+        report.push(Severity::Warning, origin, key, format!("`{key}` has no effect: {why}"), None);
         return;
     }
     let is_block = SETTINGS
         .iter()
         .any(|setting| setting.key.split_once('.').is_some_and(|(block, _)| same_key(block, key)));
-    if given.value == Value::Nothing && is_block {
+    if *value == Value::Nothing && is_block {
         return;
     }
     // Blocks of the telemetry have only one spelling.
@@ -336,9 +340,9 @@ fn unknown(given: &Foreign, report: &mut Report) {
     let ours =
         SETTINGS.iter().filter_map(|setting| setting.key.split_once('.')).any(|(block, _)| below(block));
     let shared = SHARED_BLOCKS.iter().any(|block| below(block));
-    let from_file = matches!(given.origin, Origin::File { .. });
+    let from_file = matches!(origin, Origin::File { .. });
     let severity =
         if near.is_some() || (ours && !shared) || !from_file { Severity::Error } else { Severity::Warning };
     let help = near.map(|near| format!("did you mean `{near}`?"));
-    report.push(severity, &given.origin, key, format!("`{key}` is not a known setting"), help);
+    report.push(severity, origin, key, format!("`{key}` is not a known setting"), help);
 }

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use qualitytrace_telemetry::config::{self as telemetry, Value};
+use qualitytrace_config::Value;
+use qualitytrace_config::value::{boolean, bytes, duration};
 
 use crate::access::Token;
 use crate::access::host::AllowedHost;
@@ -135,11 +136,11 @@ impl Slot<'_> {
             Value::Nothing => return None,
         };
         match self {
-            Self::Size(target) => *target = telemetry::bytes(text)?,
+            Self::Size(target) => *target = bytes(text)?,
             Self::Count(target) => *target = text.parse().ok().filter(|count| *count > 0)?,
             Self::Slots(target) => *target = text.parse().ok().filter(|count| *count > 0)?,
             Self::Time(target) => *target = time(text)?,
-            Self::Switch(target) => *target = telemetry::boolean(text)?,
+            Self::Switch(target) => *target = boolean(text)?,
             Self::Port(target) => *target = text.parse().ok()?,
             Self::Host(target) => *target = ip(text)?,
             Self::Listen(target) => *target = Listen::parse(text)?,
@@ -211,7 +212,7 @@ fn ip(text: &str) -> Option<IpAddr> {
 
 fn time(text: &str) -> Option<Duration> {
     let is_zero = matches!(text, "0" | "0s" | "0ms" | "0m" | "0h");
-    if is_zero { Some(Duration::ZERO) } else { telemetry::duration(text) }
+    if is_zero { Some(Duration::ZERO) } else { duration(text) }
 }
 
 fn shown_size(bytes: u64) -> String {
@@ -256,7 +257,7 @@ mod tests {
     #[test]
     fn what_is_shown_can_be_written() {
         for size in [1, 1_000, 10_240, 64 << 20, 16 << 30, 3 << 40] {
-            assert_eq!(telemetry::bytes(&shown_size(size)), Some(size));
+            assert_eq!(bytes(&shown_size(size)), Some(size));
         }
         for millis in [0, 1, 999, 1_500, 60_000, 86_400_000] {
             let duration = Duration::from_millis(millis);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    Compression, Config, Diagnostic, Origin, Report, Role, Severity, Signal, Sink, Transport,
+    Compression, Config, Origin, Role, Signal, Sink, Transport,
     table::{describe, level_name, temporality_name},
 };
 
@@ -19,30 +19,6 @@ pub struct Line {
 }
 
 impl Config {
-    /// Reports what keeps sinks from connecting although every setting is valid: certificates that cannot be read or
-    /// used. The server starts all the same, and tries again with each request.
-    pub fn verify(&self) -> Vec<Diagnostic> {
-        let mut report = Report::default();
-        for sink in &self.sinks {
-            let named = [&sink.tls.ca, &sink.tls.certificate, &sink.tls.key].into_iter().any(Option::is_some);
-            let Some(why) = crate::transport::unusable(sink).filter(|_| named) else { continue };
-            let names = ["tls.ca", "tls.certificate", "tls.key"];
-            let file = |name: &&str| {
-                let file = match *name {
-                    "tls.ca" => &sink.tls.ca,
-                    "tls.key" => &sink.tls.key,
-                    _ => &sink.tls.certificate,
-                };
-                file.as_ref().is_some_and(|file| why.contains(&format!("`{}`", file.display())))
-            };
-            let name = names.iter().find(|name| file(name)).unwrap_or(&"tls.ca");
-            let origin = sink.origins.get(*name).cloned().unwrap_or(Origin::Default);
-            let message = format!("`{name}` of `{}` cannot be used: {why}", sink.id);
-            report.push(Severity::Warning, &origin, name, message, None);
-        }
-        report.diagnostics
-    }
-
     /// Every setting with its origin, the process-wide ones first. Header values never show.
     pub fn lines(&self) -> Vec<Line> {
         let line = |key: &str, value: String| {

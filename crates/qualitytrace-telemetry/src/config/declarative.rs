@@ -13,13 +13,9 @@ mod views;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{
-    Config, Signal,
-    diagnostic::{Origin, Report, Severity},
-    propagators,
-    text::{self, Kind, Node},
-    value,
-};
+use qualitytrace_config::{Kind, Located, Origin, Report, Severity};
+
+use super::{Config, Signal, propagators, value};
 
 /// The timeout where the file sets no limit.
 const LONGEST_TIMEOUT: Duration = Duration::from_hours(1);
@@ -57,7 +53,7 @@ pub(crate) fn read(
     config: &mut Config,
     report: &mut Report,
 ) {
-    let Some(mut root) = text::yaml(path, text, report) else {
+    let Some(mut root) = Located::from_yaml(path, text, report) else {
         return;
     };
     reference::substitute(&mut root, environment, report);
@@ -117,7 +113,7 @@ struct Declarative<'a> {
 }
 
 impl Declarative<'_> {
-    fn propagators(&mut self, root: &Node, config: &mut Config) {
+    fn propagators(&mut self, root: &Located, config: &mut Config) {
         let Some(node) = root.get("propagator") else {
             return;
         };
@@ -137,7 +133,7 @@ impl Declarative<'_> {
         }
     }
 
-    fn provider(&mut self, root: &Node, name: &str, signal: Signal, config: &mut Config) {
+    fn provider(&mut self, root: &Located, name: &str, signal: Signal, config: &mut Config) {
         let Some(provider) = root.get(name) else { return };
         self.map(provider, name, &["processors", "limits", "sampler", "id_generator"]);
         if signal == Signal::Traces {
@@ -212,7 +208,7 @@ impl Declarative<'_> {
     }
 
     /// Warns of any generator but `random`: ids are always random.
-    fn id_generator(&mut self, provider: &Node) {
+    fn id_generator(&mut self, provider: &Located) {
         let Some(node) = provider.get("id_generator") else { return };
         let pairs = self.pairs(node, "tracer_provider.id_generator");
         for (name, origin, _) in pairs.iter().filter(|(name, _, _)| name != "random") {
@@ -223,7 +219,7 @@ impl Declarative<'_> {
     }
 
     /// Warns of a setting that the schema knows and that has no effect here.
-    fn without_effect(&mut self, node: &Node, key: &str, full: &str) {
+    fn without_effect(&mut self, node: &Located, key: &str, full: &str) {
         if let Some(found) = node.get(key) {
             let message = format!("`{full}` has no effect here");
             self.report.push(Severity::Warning, &found.origin, full, message, None);
@@ -231,7 +227,7 @@ impl Declarative<'_> {
     }
 
     /// Reads a timeout in milliseconds. 0 means no limit and becomes `LONGEST_TIMEOUT`.
-    fn timeout(&mut self, node: &Node, key: &str) -> Option<(Duration, Origin)> {
+    fn timeout(&mut self, node: &Located, key: &str) -> Option<(Duration, Origin)> {
         let parse = |text: &str| text.parse().ok().map(Duration::from_millis);
         let (timeout, origin) = self.parsed(node, key, "a whole number of milliseconds", parse)?;
         if !timeout.is_zero() {
@@ -244,7 +240,7 @@ impl Declarative<'_> {
 
     fn milliseconds(
         &mut self,
-        node: &Node,
+        node: &Located,
         key: &str,
         setting: &str,
         origins: &mut BTreeMap<String, Origin>,

@@ -8,10 +8,11 @@ mod known;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use qualitytrace_config::{Origin, Report, Severity};
+
 use super::{
-    Config, DefaultHistogram, ExemplarFilter, Sampler, Signal, Sink, Transport,
-    diagnostic::{Origin, Report, Severity},
-    endpoint, metrics, propagators, table, value,
+    Config, DefaultHistogram, ExemplarFilter, Sampler, Signal, Sink, Transport, endpoint, metrics,
+    propagators, table, value,
 };
 
 pub(crate) use known::{config_file, ignored, unknown};

@@ -1,9 +1,8 @@
 //! Propagator names in variables and in the declarative file.
 
-use super::{
-    Config,
-    diagnostic::{Origin, Report, Severity},
-};
+use qualitytrace_config::{Origin, Report, Severity};
+
+use super::Config;
 use crate::propagation::{Propagator, Propagators};
 
 /// Reads a list of names. An unknown name is an error: a server that reads no trace context looks as if it had no

@@ -2,13 +2,12 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use qualitytrace_config::{Given, Kind, Macros, Origin, Report, Severity};
+
 use super::{
-    Header, Level, Role, Signal, Sink, Sync, Target, Tls, Transport,
-    diagnostic::{Origin, Report, Severity},
-    endpoint,
-    table::{canonical, compression, expected, temporality},
-    text::{Kind, Node},
-    value, views,
+    Header, Level, Role, Signal, Sink, Sync, Target, Tls, Transport, endpoint,
+    table::{canonical, canonical_of_view, compression, expected, temporality},
+    value,
 };
 
 /// The format that a sink is written in; the defaults differ.
@@ -20,15 +19,6 @@ pub(crate) enum Dialect {
     Tracer,
     /// `metrics.open-telemetry`
     Metrics,
-}
-
-/// A value as it was given.
-#[derive(Debug, Clone)]
-pub(crate) struct Given {
-    pub(crate) key: String,
-    pub(crate) node: Node,
-    /// The folder that file names in it are relative to.
-    pub(crate) base: Option<PathBuf>,
 }
 
 /// The settings of one sink before they are parsed.
@@ -52,7 +42,7 @@ impl Draft {
 
     /// Adds a setting of a view; returns `false` for an unknown name.
     pub(crate) fn take_view(&mut self, path: &str, given: Given) -> bool {
-        let Some(name) = views::canonical(path) else { return false };
+        let Some(name) = canonical_of_view(path) else { return false };
         self.settings.insert(name, given);
         true
     }
@@ -62,20 +52,20 @@ impl Draft {
 pub(crate) struct Reader<'a> {
     pub(crate) draft: &'a Draft,
     pub(crate) report: &'a mut Report,
-    pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
+    pub(crate) macros: Macros<'a>,
     pub(crate) origins: BTreeMap<String, Origin>,
 }
 
 impl Reader<'_> {
     pub(super) fn text(&mut self, name: &'static str) -> Option<(String, Given)> {
         let given = self.draft.settings.get(name)?.clone();
-        let text = match &given.node.kind {
+        let text = match &given.value.kind {
             Kind::Scalar(text) => text.clone(),
             Kind::Null => return None,
             Kind::List(_) | Kind::Map(_) => {
                 self.report.bad_value(
                     Severity::Error,
-                    &given.node.origin,
+                    &given.value.origin,
                     &given.key,
                     "a list or map",
                     expected(name),
@@ -83,24 +73,9 @@ impl Reader<'_> {
                 return None;
             }
         };
-        let text = self.expand(&text, &given)?;
-        self.origins.insert(name.to_owned(), given.node.origin.clone());
+        let text = given.expand(&text, self.macros, self.report)?;
+        self.origins.insert(name.to_owned(), given.value.origin.clone());
         Some((text, given))
-    }
-
-    fn expand(&mut self, text: &str, given: &Given) -> Option<String> {
-        match value::macros(text, self.variable, given.base.as_deref()) {
-            Ok(text) => Some(text),
-            Err(why) => {
-                self.report.error(
-                    &given.node.origin,
-                    &given.key,
-                    format!("`{}` cannot be read: {why}", given.key),
-                    None,
-                );
-                None
-            }
-        }
     }
 
     /// Parses a value; reports one that cannot be parsed.
@@ -108,7 +83,7 @@ impl Reader<'_> {
         let (text, given) = self.text(name)?;
         let parsed = parse(&text);
         if parsed.is_none() {
-            self.report.bad_value(Severity::Error, &given.node.origin, &given.key, &text, expected(name));
+            self.report.bad_value(Severity::Error, &given.value.origin, &given.key, &text, expected(name));
         }
         parsed
     }
@@ -116,7 +91,7 @@ impl Reader<'_> {
     /// Reports an invalid value.
     pub(super) fn bad(&mut self, name: &'static str, text: &str) {
         if let Some(given) = self.draft.settings.get(name) {
-            self.report.bad_value(Severity::Error, &given.node.origin, &given.key, text, expected(name));
+            self.report.bad_value(Severity::Error, &given.value.origin, &given.key, text, expected(name));
         }
     }
 
@@ -135,10 +110,10 @@ impl Reader<'_> {
     fn headers(&mut self) -> Vec<Header> {
         let mut headers = Vec::new();
         if let Some(given) = self.draft.settings.get("headers").cloned() {
-            self.origins.insert("headers".to_owned(), given.node.origin.clone());
-            let lines = match &given.node.kind {
+            self.origins.insert("headers".to_owned(), given.value.origin.clone());
+            let lines = match &given.value.kind {
                 Kind::List(items) => items.clone(),
-                Kind::Scalar(_) => vec![given.node.clone()],
+                Kind::Scalar(_) => vec![given.value.clone()],
                 Kind::Null | Kind::Map(_) => Vec::new(),
             };
             for line in lines {
@@ -148,8 +123,8 @@ impl Reader<'_> {
                     self.report.error(&line.origin, &given.key, message, help);
                     continue;
                 };
-                let given = Given { node: line.clone(), ..given.clone() };
-                let Some(text) = self.expand(text, &given) else {
+                let given = Given { value: line.clone(), ..given.clone() };
+                let Some(text) = given.expand(text, self.macros, self.report) else {
                     continue;
                 };
                 match value::header_line(&text) {
@@ -162,18 +137,18 @@ impl Reader<'_> {
             }
         }
         for (name, given) in &self.draft.headers {
-            let Kind::Scalar(text) = &given.node.kind else {
+            let Kind::Scalar(text) = &given.value.kind else {
                 continue;
             };
-            let Some(text) = self.expand(text, given) else {
+            let Some(text) = given.expand(text, self.macros, self.report) else {
                 continue;
             };
-            self.origins.insert("headers".to_owned(), given.node.origin.clone());
+            self.origins.insert("headers".to_owned(), given.value.origin.clone());
             match value::header(name, &text) {
                 Ok(header) => headers.push(header),
                 Err(why) => {
                     let message = format!("`{}` is not a header that can be sent", given.key);
-                    self.report.error(&given.node.origin, &given.key, message, Some(why));
+                    self.report.error(&given.value.origin, &given.key, message, Some(why));
                 }
             }
         }
@@ -182,8 +157,8 @@ impl Reader<'_> {
 
     pub(super) fn list(&mut self, name: &'static str) -> Option<Vec<String>> {
         let given = self.draft.settings.get(name)?.clone();
-        self.origins.insert(name.to_owned(), given.node.origin.clone());
-        Some(match given.node.kind {
+        self.origins.insert(name.to_owned(), given.value.origin.clone());
+        Some(match given.value.kind {
             Kind::List(items) => items
                 .into_iter()
                 .filter_map(|item| match item.kind {
@@ -265,7 +240,7 @@ impl Reader<'_> {
             Some((kind, given)) if !types.contains(&kind.as_str()) => {
                 self.report.bad_value(
                     Severity::Error,
-                    &given.node.origin,
+                    &given.value.origin,
                     &given.key,
                     &kind,
                     &types.join("|"),
@@ -309,7 +284,7 @@ impl Reader<'_> {
             "disable" | "disabled" if dialect == Dialect::Metrics => None,
             _ => {
                 let allowed = if dialect == Dialect::Metrics { "grpc|http|disable" } else { "grpc|http" };
-                self.report.bad_value(Severity::Error, &given.node.origin, &given.key, &text, allowed);
+                self.report.bad_value(Severity::Error, &given.value.origin, &given.key, &text, allowed);
                 None
             }
         }
@@ -321,12 +296,12 @@ impl Reader<'_> {
         let Some(given) = names.iter().find_map(|name| self.draft.settings.get(name)) else { return };
         let message = format!("`{}` has no effect: `{id}` has no `transport`", given.key);
         let help = Some("set it to `grpc` or `http`, or to `disable`".to_owned());
-        self.report.push(Severity::Warning, &given.node.origin, &given.key, message, help);
+        self.report.push(Severity::Warning, &given.value.origin, &given.key, message, help);
     }
 
     /// The position of the first setting of this sink, for diagnostics about missing ones.
     pub(super) fn anywhere(&self) -> Origin {
-        self.draft.settings.values().map(|given| given.node.origin.clone()).min().unwrap_or(Origin::Default)
+        self.draft.settings.values().map(|given| given.value.origin.clone()).min().unwrap_or(Origin::Default)
     }
 
     fn limits(&mut self, sink: &mut Sink) {
@@ -411,7 +386,7 @@ impl Reader<'_> {
                 endpoint::resolve(sink.transport, &schemed, signal)
             };
             let (origin, key) = given
-                .map_or((Origin::Default, "endpoint".to_owned()), |given| (given.node.origin, given.key));
+                .map_or((Origin::Default, "endpoint".to_owned()), |given| (given.value.origin, given.key));
             match resolved {
                 Err(why) => {
                     let shown = endpoint::shown(&text);

@@ -2,19 +2,20 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    path::PathBuf,
+};
+
+use qualitytrace_config::{
+    Diagnostic, File, Given, Kind, Layers, Located, Macros, Origin, Report, Severity, layer::normalised,
+    nearest, same_key,
 };
 
 use super::{
-    Config, DefaultHistogram, ExemplarFilter, Role, declarative,
-    diagnostic::{Diagnostic, Origin, Report, Severity},
-    environment, metrics, propagators,
-    settings::{Dialect, Draft, Given, Reader},
+    Config, DefaultHistogram, ExemplarFilter, Role, declarative, environment, features, metrics, propagators,
+    settings::{Dialect, Draft, Reader},
     table::{SETTINGS, VIEW_SETTINGS},
-    text::{self, Entry, Kind, Node},
     value,
 };
-use crate::features;
 
 /// The inputs of a configuration. A flag overrides a variable, a variable overrides a file, and a later file overrides
 /// an earlier one.
@@ -29,23 +30,6 @@ pub struct Sources {
     pub flags: Vec<(String, String)>,
     /// Defaults of the embedding server.
     pub defaults: Defaults,
-}
-
-/// A configuration file; a name that ends in `.toml` is TOML, everything else is YAML.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct File {
-    /// Its name, for messages and for relative file names in it.
-    pub path: String,
-    /// Its text.
-    pub text: String,
-}
-
-impl File {
-    /// A file by its name and its text.
-    pub fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { path: path.into(), text: text.into() }
-    }
 }
 
 /// Defaults of the embedding server.
@@ -109,39 +93,14 @@ const GLOBAL: [&str; 9] = [
 /// Keys of older configurations that have no effect here.
 const OBSOLETE: [&str; 3] = ["telemetry.profiler.", "telemetry.dataStores.", "server.telemetry.dataStore"];
 
-/// A key of the embedding server, with the value of the highest layer.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Foreign {
-    /// The key as the user wrote it.
-    pub key: String,
-    /// Its value.
-    pub value: Value,
-    /// Its position.
-    pub origin: Origin,
-    /// The folder that file names in the value are relative to.
-    pub base: Option<PathBuf>,
-}
-
-/// The value of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
-    /// The key is there and has no value.
-    Nothing,
-    /// A single value.
-    Text(String),
-    /// Several single values.
-    List(Vec<String>),
-}
-
-/// The result of reading.
-#[derive(Debug, Clone, PartialEq)]
+/// The result of reading files that hold settings of the embedding server, too.
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Reading {
     /// The configuration of the telemetry.
     pub config: Config,
     /// The keys of the embedding server.
-    pub foreign: Vec<Foreign>,
+    pub server: Layers,
 }
 
 impl Sources {
@@ -154,33 +113,13 @@ impl Sources {
 
     /// Reads everything; `keys` are those of the embedding server that variables may set too.
     pub fn read_with(&self, keys: &[&str], report: &mut Report) -> Reading {
-        let mut layers = Layers::default();
+        let mut layers = Layers::new(fold);
+        let is_known = |key: &str| owned(key) || keys.iter().any(|known| same_key(known, key));
         for file in &self.files {
-            let base = Path::new(&file.path).parent().map(Path::to_path_buf);
-            let entries = if Path::new(&file.path)
-                .extension()
-                .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
-            {
-                text::toml(&file.path, &file.text, report)
-            } else {
-                text::yaml(&file.path, &file.text, report).map(|node| node.flatten()).unwrap_or_default()
-            };
-            let mut seen = BTreeSet::new();
-            for entry in entries {
-                let known = || owned(&entry.key) || keys.iter().any(|key| same_key(key, &entry.key));
-                if !seen.insert(fold(&entry.key)) && known() {
-                    let message = format!("`{}` is given twice", entry.key);
-                    report.error(&entry.node.origin, &entry.key, message, None);
-                }
-                layers.put(entry, base.clone());
-            }
+            layers.add_file(file, is_known, report);
         }
-        self.variables(keys, &mut layers);
-        for (key, text) in &self.flags {
-            let origin = Origin::Flag(key.clone());
-            let node = Node { kind: Kind::Scalar(text.clone()), origin };
-            layers.put(Entry { key: key.clone(), node }, None);
-        }
+        layers.add_variables(&self.environment, &PREFIXES, self.settable(keys, &layers));
+        layers.add_flags(&self.flags);
         let mut config = self.resolve(&layers, report);
         let texts = self.files.iter().map(|file| file.text.as_str());
         match environment::config_file(&self.environment, report) {
@@ -195,29 +134,15 @@ impl Sources {
             }
         }
         features::check(&config, report);
-        let variable = |name: &str| self.environment.get(name).cloned();
-        let foreign = layers.entries.values().filter(|given| !owned(&given.key));
-        let foreign = foreign.filter_map(|given| self::foreign(given, &variable, report)).collect();
-        Reading { config, foreign }
+        layers.retain(|key| !owned(key));
+        Reading { config, server: layers }
     }
 
-    /// Applies variables. A variable sets a key of the server, one that a file or flag already names, or a setting of
-    /// an existing sink or view. Underscores are ignored: `HTTPPORT` and `HTTP_PORT` are the same.
-    fn variables(&self, known: &[&str], layers: &mut Layers) {
-        let mut set: BTreeMap<String, Vec<(&String, &String)>> = BTreeMap::new();
-        for prefix in PREFIXES {
-            for (name, text) in self.environment.iter().filter(|(_, text)| !text.is_empty()) {
-                if let Some(rest) = name.strip_prefix(prefix) {
-                    set.entry(rest.replace('_', "")).or_default().push((name, text));
-                }
-            }
-        }
-        if set.is_empty() {
-            return;
-        }
+    /// The keys that variables may set: those of the server, those that a file or flag already names, and the settings
+    /// of existing sinks and views.
+    fn settable(&self, known: &[&str], layers: &Layers) -> BTreeSet<String> {
         let flags = self.flags.iter().map(|(key, _)| key.clone());
-        let mut keys: BTreeSet<String> =
-            layers.entries.values().map(|given| given.key.clone()).chain(flags).collect();
+        let mut keys: BTreeSet<String> = layers.iter().map(|given| given.key.clone()).chain(flags).collect();
         let sinks: BTreeSet<String> = keys.iter().filter_map(|key| sink_prefix(key)).collect();
         for sink in &sinks {
             keys.extend(SETTINGS.iter().map(|setting| format!("{sink}.{}", setting.name)));
@@ -230,14 +155,7 @@ impl Sources {
         keys.extend(["server.telemetry.exporter", "server.telemetry.applicationExporter"].map(str::to_owned));
         keys.extend(SETTINGS.iter().map(|setting| format!("metrics.open-telemetry.{}", setting.name)));
         keys.extend(known.iter().map(|&key| key.to_owned()));
-        for key in keys {
-            let found = set.get(&key.replace(['.', '-', '_'], "").to_ascii_uppercase());
-            for (name, text) in found.into_iter().flatten() {
-                let origin = Origin::Environment((*name).clone());
-                let node = Node { kind: Kind::Scalar((*text).clone()), origin };
-                layers.put(Entry { key: key.clone(), node }, None);
-            }
-        }
+        keys
     }
 
     fn resolve(&self, layers: &Layers, report: &mut Report) -> Config {
@@ -246,25 +164,26 @@ impl Sources {
         config.spool_path.clone_from(&self.defaults.spool_path);
         let Gathered { exporters, tracers, metrics, views, mut roles } = gather(layers, &mut config, report);
         let variable = |name: &str| self.environment.get(name).cloned();
+        let macros = Macros { variable: &variable, file: &|path| std::fs::read_to_string(path) };
         for (name, draft) in &views {
-            let reader = Reader { draft, report, variable: &variable, origins: BTreeMap::new() };
+            let reader = Reader { draft, report, macros, origins: BTreeMap::new() };
             config.metrics.views.extend(reader.view(name));
         }
         let mut sink = |draft: &Draft, id: &str, role, dialect, report: &mut Report| {
-            let reader = Reader { draft, report, variable: &variable, origins: BTreeMap::new() };
+            let reader = Reader { draft, report, macros, origins: BTreeMap::new() };
             config.sinks.extend(reader.sink(id, role, dialect));
         };
         roles.sort_by_key(|(role, _)| *role == Role::Application);
         // An exporter that no role uses must still be valid.
         let used = |name: &str| {
-            roles.iter().any(|(_, given)| matches!(&given.node.kind, Kind::Scalar(used) if used.eq_ignore_ascii_case(name)))
+            roles.iter().any(|(_, given)| matches!(&given.value.kind, Kind::Scalar(used) if used.eq_ignore_ascii_case(name)))
         };
         for (name, draft) in exporters.iter().filter(|(name, _)| !used(name)) {
-            let reader = Reader { draft, report, variable: &variable, origins: BTreeMap::new() };
+            let reader = Reader { draft, report, macros, origins: BTreeMap::new() };
             let _ = reader.sink(name, Role::Server, Dialect::Exporter);
         }
         for (role, given) in roles {
-            let Kind::Scalar(name) = &given.node.kind else {
+            let Kind::Scalar(name) = &given.value.kind else {
                 continue;
             };
             let found = exporters.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
@@ -284,7 +203,7 @@ impl Sources {
                     } else {
                         names.join("|")
                     };
-                    report.bad_value(Severity::Error, &given.node.origin, &given.key, name, &allowed);
+                    report.bad_value(Severity::Error, &given.value.origin, &given.key, name, &allowed);
                 }
             }
         }
@@ -310,11 +229,11 @@ struct Gathered<'a> {
 
 fn gather<'a>(layers: &'a Layers, config: &mut Config, report: &mut Report) -> Gathered<'a> {
     let mut found = Gathered::default();
-    for given in layers.entries.values() {
+    for given in layers.iter() {
         let key = given.key.as_str();
         let lower = key.to_ascii_lowercase();
         if OBSOLETE.iter().any(|prefix| lower.starts_with(&prefix.to_ascii_lowercase())) {
-            report.note(&given.node.origin, key, format!("`{key}` has no effect here"));
+            report.note(&given.value.origin, key, format!("`{key}` has no effect here"));
         } else if lower.starts_with("telemetry.exporters.") {
             let rest = &key["telemetry.exporters.".len()..];
             exporter(rest, given, &mut found.exporters, report);
@@ -333,29 +252,17 @@ fn gather<'a>(layers: &'a Layers, config: &mut Config, report: &mut Report) -> G
             view(rest, given, &mut found.views, report);
         } else if GLOBAL.iter().any(|name| same_key(name, key)) {
             global(given, config, report);
-        } else if owned(key) && !matches!(given.node.kind, Kind::Null) {
+        } else if owned(key) && !matches!(given.value.kind, Kind::Null) {
             let known = GLOBAL.iter().copied().chain([
                 "server.telemetry.exporter",
                 "server.telemetry.applicationExporter",
                 "telemetry.exporters",
                 "telemetry.views",
             ]);
-            report.unknown_key(&given.node.origin, key, known);
+            report.unknown_key(&given.value.origin, key, known);
         }
     }
     found
-}
-
-/// All keys, normalised for comparison, with the value of the highest layer.
-#[derive(Default)]
-struct Layers {
-    entries: BTreeMap<String, Given>,
-}
-
-impl Layers {
-    fn put(&mut self, entry: Entry, base: Option<PathBuf>) {
-        self.entries.insert(fold(&entry.key), Given { key: entry.key, node: entry.node, base });
-    }
 }
 
 /// Normalises a key. Keys of this crate keep their dashes, since users choose names in them; all others are the same in
@@ -364,33 +271,7 @@ fn fold(key: &str) -> String {
     if owned(key) {
         return key.to_ascii_lowercase();
     }
-    key.replace(['-', '_'], "").to_ascii_lowercase()
-}
-
-fn foreign(given: &Given, variable: &dyn Fn(&str) -> Option<String>, report: &mut Report) -> Option<Foreign> {
-    let mut text = |text: &str| match value::macros(text, variable, given.base.as_deref()) {
-        Ok(text) => Some(text),
-        Err(why) => {
-            let message = format!("`{}` cannot be read: {why}", given.key);
-            report.error(&given.node.origin, &given.key, message, None);
-            None
-        }
-    };
-    let value = match &given.node.kind {
-        Kind::Scalar(scalar) => Value::Text(text(scalar)?),
-        Kind::List(items) => Value::List(
-            items
-                .iter()
-                .filter_map(|item| match &item.kind {
-                    Kind::Scalar(scalar) => text(scalar),
-                    Kind::Null | Kind::List(_) | Kind::Map(_) => None,
-                })
-                .collect(),
-        ),
-        Kind::Null | Kind::Map(_) => Value::Nothing,
-    };
-    let (key, origin) = (given.key.clone(), given.node.origin.clone());
-    Some(Foreign { key, value, origin, base: given.base.clone() })
+    normalised(key)
 }
 
 /// Whether a key belongs to this crate; all others are the embedding server's.
@@ -399,12 +280,6 @@ fn owned(key: &str) -> bool {
     ["telemetry", "server.telemetry", "tracer", "metrics.open-telemetry"].iter().any(|prefix| {
         lower == *prefix || lower.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'))
     })
-}
-
-/// Whether two keys are the same in another spelling: `httpPort`, `http-port` and `HTTP_PORT`.
-pub fn same_key(a: &str, b: &str) -> bool {
-    let plain = |text: &str| text.replace(['-', '_'], "").to_ascii_lowercase();
-    plain(a) == plain(b)
 }
 
 fn sink_prefix(key: &str) -> Option<String> {
@@ -452,10 +327,10 @@ fn exporter(rest: &str, given: &Given, exporters: &mut BTreeMap<String, Draft>, 
 
 fn tracer(rest: &str, given: &Given, tracers: &mut BTreeMap<String, Draft>, report: &mut Report) {
     let (id, path) = rest.split_once('.').unwrap_or((rest, ""));
-    if path.is_empty() && matches!(given.node.kind, Kind::Null | Kind::Map(_)) {
+    if path.is_empty() && matches!(given.value.kind, Kind::Null | Kind::Map(_)) {
         let message = format!("`{}` is empty: it has no `type` and no `transport`", given.key);
         let help = Some("set `type` to `open-telemetry` and `transport` to `grpc` or `http`".to_owned());
-        report.error(&given.node.origin, &given.key, message, help);
+        report.error(&given.value.origin, &given.key, message, help);
         return;
     }
     let draft = tracers.entry(id.to_owned()).or_default();
@@ -469,7 +344,7 @@ fn view(rest: &str, given: &Given, views: &mut BTreeMap<String, Draft>, report: 
     if !views.entry(name.to_owned()).or_default().take_view(path, given.clone()) {
         let known: Vec<String> =
             VIEW_SETTINGS.iter().map(|setting| format!("telemetry.views.{name}.{}", setting.name)).collect();
-        report.unknown_key(&given.node.origin, &given.key, known.iter().map(String::as_str));
+        report.unknown_key(&given.value.origin, &given.key, known.iter().map(String::as_str));
     }
 }
 
@@ -479,7 +354,7 @@ fn unknown(given: &Given, prefix: &str, report: &mut Report) {
     let names = extra.iter().copied().chain(SETTINGS.iter().map(|setting| setting.name));
     let names: Vec<String> = names.map(|name| format!("{prefix}{name}")).collect();
     let tails: Vec<&str> = names.iter().map(|name| &name[prefix.len()..]).collect();
-    let guess = super::diagnostic::nearest(path, tails.iter().copied());
+    let guess = nearest(path, tails.iter().copied());
     let help = guess.map_or_else(
         || {
             format!(
@@ -490,7 +365,7 @@ fn unknown(given: &Given, prefix: &str, report: &mut Report) {
         |word| format!("did you mean `{prefix}{word}`?"),
     );
     report.error(
-        &given.node.origin,
+        &given.value.origin,
         &given.key,
         format!("`{}` is not a known setting", given.key),
         Some(help),
@@ -498,7 +373,7 @@ fn unknown(given: &Given, prefix: &str, report: &mut Report) {
 }
 
 /// The items of a list, or of a comma-separated text.
-fn names(node: &Node) -> Vec<(String, Origin)> {
+fn names(node: &Located) -> Vec<(String, Origin)> {
     match &node.kind {
         Kind::Scalar(text) => {
             text.split(',').map(|name| (name.trim().to_owned(), node.origin.clone())).collect()
@@ -511,12 +386,12 @@ fn names(node: &Node) -> Vec<(String, Origin)> {
 fn global(given: &Given, config: &mut Config, report: &mut Report) {
     let Some(name) = GLOBAL.iter().find(|name| same_key(name, &given.key)) else { return };
     if *name == "telemetry.propagators" {
-        return propagators::read(names(&given.node), &given.key, config, report);
+        return propagators::read(names(&given.value), &given.key, config, report);
     }
-    let Kind::Scalar(text) = &given.node.kind else {
+    let Kind::Scalar(text) = &given.value.kind else {
         return;
     };
-    config.origins.insert((*name).to_owned(), given.node.origin.clone());
+    config.origins.insert((*name).to_owned(), given.value.origin.clone());
     let (recorder, metrics) = (&mut config.recorder, &mut config.metrics);
     // What the setting expects, where the value is invalid.
     let wrong = match *name {
@@ -544,7 +419,7 @@ fn global(given: &Given, config: &mut Config, report: &mut Report) {
         _ => set(&mut metrics.exemplars, ExemplarFilter::parse(text), metrics::EXEMPLAR_FILTER),
     };
     if let Some(allowed) = wrong {
-        report.bad_value(Severity::Error, &given.node.origin, &given.key, text, allowed);
+        report.bad_value(Severity::Error, &given.value.origin, &given.key, text, allowed);
     }
 }
 

@@ -1,5 +1,7 @@
 //! All settings of a sink in one table: for reading, for suggestions and for the documentation.
 
+use qualitytrace_config::{layer::normalised, same_key};
+
 use super::{Compression, Level, Sampler, Temporality, metrics};
 
 /// Attribute keys that are redacted unless a sink's `redact` says otherwise.
@@ -114,14 +116,9 @@ pub const VIEW_SETTINGS: &[Setting] = &[
     setting("cardinality-limit", metrics::CARDINALITY, "`telemetry.cardinality-limit`"),
 ];
 
-/// Normalises a name: dashes, underscores and case are ignored.
-pub(crate) fn plain(text: &str) -> String {
-    text.replace(['-', '_'], "").to_ascii_lowercase()
-}
-
 /// The name of a setting in the table: `serviceName`, `service_name` and `servicename` are all `service-name`.
 pub(crate) fn canonical(path: &str) -> Option<&'static str> {
-    let path = plain(path);
+    let path = normalised(path);
     let path = match path.as_str() {
         "metricsreaderinterval" => "interval",
         "tls.cafile" => "tls.ca",
@@ -129,7 +126,12 @@ pub(crate) fn canonical(path: &str) -> Option<&'static str> {
         "tls.keyfile" => "tls.key",
         other => other,
     };
-    SETTINGS.iter().map(|setting| setting.name).find(|name| plain(name) == path)
+    SETTINGS.iter().map(|setting| setting.name).find(|name| normalised(name) == path)
+}
+
+/// The name of a view's setting in the table, for any spelling.
+pub(crate) fn canonical_of_view(path: &str) -> Option<&'static str> {
+    VIEW_SETTINGS.iter().map(|setting| setting.name).find(|name| same_key(name, path))
 }
 
 pub(crate) fn compression(text: &str) -> Option<Compression> {

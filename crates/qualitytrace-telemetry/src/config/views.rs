@@ -1,16 +1,9 @@
 //! Reads `telemetry.views.<name>.`, the views of this crate's own format.
 
 use super::{
-    Aggregation, AttributeKeys, InstrumentType, MetricView, Selector, Stream, metrics,
-    settings::Reader,
-    table::{Setting, VIEW_SETTINGS, plain},
+    Aggregation, AttributeKeys, InstrumentType, MetricView, Selector, Stream, metrics, settings::Reader,
     value,
 };
-
-/// The name of a view's setting in the table, for any spelling.
-pub(crate) fn canonical(path: &str) -> Option<&'static str> {
-    VIEW_SETTINGS.iter().map(|setting: &Setting| setting.name).find(|name| plain(name) == plain(path))
-}
 
 impl Reader<'_> {
     /// The view, or `None` when it is invalid.
@@ -89,7 +82,7 @@ impl Reader<'_> {
             let Some(given) = self.draft.settings.get(name) else { continue };
             let message = format!("`{}` belongs to another aggregation", given.key);
             let help = Some(format!("set `aggregation` to `{aggregation}`"));
-            self.report.error(&given.node.origin, &given.key, message, help);
+            self.report.error(&given.value.origin, &given.key, message, help);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     config::{Level, Signal},
     ledger::{Ledger, Loss},
     queue::Queue,
-    status::SpoolStatus,
+    spool::SpoolStatus,
 };
 
 /// The shortest time between two lines of a kind.

@@ -1,10 +1,13 @@
 //! Stub for a build without the feature `spool`: opening a disk queue fails.
 
+mod status;
+
 use std::{convert::Infallible, io, path::Path};
 
 use bytes::Bytes;
 
-use crate::{features::Feature, item::Item, status::SpoolStatus};
+use crate::{config::features::Feature, item::Item};
+pub use status::{Damage, Orphan, SpoolStatus};
 
 /// A disk queue; it cannot be constructed.
 pub(crate) struct Spool(Infallible);
@@ -88,7 +91,8 @@ pub(crate) mod orphan {
         time::SystemTime,
     };
 
-    use crate::{config::Sink, status::Orphan};
+    use super::Orphan;
+    use crate::config::Sink;
 
     #[derive(Debug, Default)]
     pub(crate) struct Survey {

@@ -12,11 +12,11 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::recovery::{Locked, file_name, lock, read_cursor, segments};
-use crate::{
-    config::{Signal, Sink},
-    status::Orphan,
+use super::{
+    Orphan,
+    recovery::{Locked, file_name, lock, read_cursor, segments},
 };
+use crate::config::{Signal, Sink};
 
 /// Retention of a spool that names none.
 const DEFAULT_AGE: Duration = Duration::from_hours(24);

@@ -8,8 +8,8 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{Found, Position, record};
-use crate::{config::Signal, status::Damage};
+use super::{Damage, Found, Position, record};
+use crate::config::Signal;
 
 pub(super) struct Scan {
     /// Where the first record begins.

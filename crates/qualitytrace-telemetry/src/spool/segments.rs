@@ -10,10 +10,9 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    Position, Refused, Taken, count, record, record_len,
+    Damage, Position, Refused, Taken, count, record, record_len,
     recovery::{self, Scan},
 };
-use crate::status::Damage;
 
 /// A segment is closed at this size, or at an eighth of a smaller cap.
 const SEGMENT: u64 = 8 << 20;

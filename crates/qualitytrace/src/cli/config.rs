@@ -1,10 +1,10 @@
 //! `qualitytrace config`: the settings of the server and their origins.
 
 use clap::{Args, Subcommand, ValueEnum};
+use qualitytrace_config::{Origin, Position};
 use qualitytrace_core::definition::to_yaml;
 use qualitytrace_server::config::{Resolved, Row};
 use qualitytrace_server::server::Server;
-use qualitytrace_telemetry::config::Origin;
 use serde_json::{Value, json};
 
 use super::Exit;
@@ -130,7 +130,7 @@ fn document(resolved: &Resolved) -> Value {
 fn origin(origin: &Origin) -> Value {
     match origin {
         Origin::Default => json!({ "kind": "default" }),
-        Origin::File { path, line, column } => {
+        Origin::File { path, position: Position { line, column } } => {
             json!({ "kind": "file", "path": path, "line": line, "column": column })
         }
         Origin::Environment(name) => json!({ "kind": "environment", "name": name }),

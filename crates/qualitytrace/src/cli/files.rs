@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use qualitytrace_config::Position;
 use qualitytrace_core::definition::{self, Document, Format, Kind, Reading, Resource};
 use qualitytrace_core::lang::{self, Diagnostic, Severity};
 
@@ -64,10 +65,7 @@ impl File {
 
     /// Formats a position as path, line and column.
     pub(crate) fn place(&self, at: usize) -> String {
-        let before = &self.source[..at];
-        let line = before.matches('\n').count() + 1;
-        let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
-        format!("{}:{line}:{column}", self.path.display())
+        format!("{}:{}", self.path.display(), Position::of(&self.source, at))
     }
 
     /// Whether it has no errors.

@@ -1,10 +1,11 @@
 //! The reader of data stores.
 
+use qualitytrace_config::tree::Node;
+
 use super::{
     AwsXray, AzureAppInsights, DataStore, GrpcClient, HttpClient, SearchIndex, Sender, SignalFx, Source,
     SumoLogic, Tempo, Tls, TlsSettings,
 };
-use crate::definition::node::Node;
 use crate::definition::reader::{Fields, Reader};
 use crate::definition::text::Text;
 use crate::lang::Diagnostic;

@@ -6,11 +6,12 @@ mod tls;
 
 use std::ops::Range;
 
+use qualitytrace_config::tree::{Node, Shape};
+
 use super::{
     Command, Exec, Graphql, Grpc, Header, Integration, Kafka, Mechanism, PlaywrightEngine, Sasl, TraceId,
     Trigger,
 };
-use crate::definition::node::{Node, Shape};
 use crate::definition::reader::{Fields, Reader};
 use crate::definition::settings::period;
 use crate::lang::Diagnostic;

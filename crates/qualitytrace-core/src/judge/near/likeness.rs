@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::lang::diagnostic::distance;
+use qualitytrace_config::nearest::edit_distance;
 
 /// A cache of similarities: spans repeat their values.
 #[derive(Default)]
@@ -31,7 +31,7 @@ fn similarity(left: &str, right: &str) -> f64 {
         return 1.0;
     }
     let longest = left.chars().count().max(right.chars().count()).clamp(1, 64);
-    let near = 1.0 - ratio(distance(left, right), longest).min(1.0);
+    let near = 1.0 - ratio(edit_distance(left, right), longest).min(1.0);
     let contained = !left.is_empty() && !right.is_empty() && (left.contains(right) || right.contains(left));
     if contained { near.max(0.5) } else { near * 0.98 }
 }

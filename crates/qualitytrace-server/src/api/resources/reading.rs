@@ -1,6 +1,7 @@
 //! Parsing and validation of request bodies with resources.
 
 use http::StatusCode;
+use qualitytrace_config::Position;
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Test, TestSuite};
 use qualitytrace_core::lang::Diagnostic;
 use serde::Deserialize;
@@ -134,7 +135,7 @@ fn refusal(wrong: &Diagnostic, text: &str, id: &str) -> ApiError {
         format!("cannot parse body: {}", placed(wrong, text))
     } else {
         // Clients expect these texts; the position follows in parentheses.
-        let (line, column) = position(text, wrong.span.start);
+        let Position { line, column } = Position::of(text, wrong.span.start);
         let place =
             if wrong.span.is_empty() || wrong.code.starts_with("no-") || KNOWN_TEXTS.contains(&wrong.code) {
                 String::new()
@@ -157,17 +158,9 @@ fn refusal(wrong: &Diagnostic, text: &str, id: &str) -> ApiError {
 
 /// A diagnostic in one line with its position.
 fn placed(found: &Diagnostic, text: &str) -> String {
-    let (line, column) = position(text, found.span.start);
+    let Position { line, column } = Position::of(text, found.span.start);
     let help = found.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
     format!("line {line}, column {column}: {}{help}", found.message)
-}
-
-/// Line and column of a byte, both from 1.
-fn position(text: &str, byte: usize) -> (usize, usize) {
-    let before = text.get(..byte).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    (line, column)
 }
 
 /// Parses a stored resource.

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use qualitytrace_config::{Located, Severity};
+
 use super::Declarative;
-use crate::config::{
-    Sampler, Signal, Sink, Transport, diagnostic::Severity, endpoint, table, text::Node, value,
-};
+use crate::config::{Sampler, Signal, Sink, Transport, endpoint, table, value};
 
 impl Declarative<'_> {
-    pub(super) fn exporter(&mut self, node: &Node, signal: Signal, id: String) -> Option<Sink> {
+    pub(super) fn exporter(&mut self, node: &Located, signal: Signal, id: String) -> Option<Sink> {
         let (body, transport) = match self.one_of(node, "exporter", &["otlp_http", "otlp_grpc", "console"])? {
             ("otlp_http", body) => (body, Transport::Http),
             ("otlp_grpc", body) => (body, Transport::Grpc),
@@ -108,7 +108,7 @@ impl Declarative<'_> {
         Some(sink)
     }
 
-    fn headers(&mut self, body: &Node, sink: &mut Sink) {
+    fn headers(&mut self, body: &Located, sink: &mut Sink) {
         if let Some((list, origin)) = self.scalar(body, "headers_list") {
             for pair in list.split(',').filter(|pair| !pair.trim().is_empty()) {
                 match value::header_pair(pair) {
@@ -144,7 +144,7 @@ impl Declarative<'_> {
         sink.origins.insert("headers".to_owned(), node.origin.clone());
     }
 
-    pub(super) fn sampler(&mut self, node: &Node, depth: usize) -> Option<Sampler> {
+    pub(super) fn sampler(&mut self, node: &Located, depth: usize) -> Option<Sampler> {
         let known = ["always_on", "always_off", "parent_based", "trace_id_ratio_based"];
         let (name, body) = self.one_of(node, "sampler", &known)?;
         match name {

@@ -1,10 +1,12 @@
 //! Limits of spans and log records: the general ones, and those of each provider, which take precedence.
 
+use qualitytrace_config::Located;
+
 use super::Declarative;
-use crate::config::{Config, text::Node};
+use crate::config::Config;
 
 impl Declarative<'_> {
-    pub(super) fn limits(&mut self, root: &Node, config: &mut Config) {
+    pub(super) fn limits(&mut self, root: &Located, config: &mut Config) {
         if let Some(general) = root.get("attribute_limits") {
             let known =
                 ["attribute_value_length_limit", "attribute_value_depth_limit", "attribute_count_limit"];
@@ -53,7 +55,7 @@ impl Declarative<'_> {
         }
     }
 
-    fn limit(&mut self, node: &Node, key: &str, set: impl FnOnce(u32)) {
+    fn limit(&mut self, node: &Located, key: &str, set: impl FnOnce(u32)) {
         if let Some((limit, _)) = self.parsed(node, key, "a whole number", |text| text.parse().ok()) {
             set(limit);
         }

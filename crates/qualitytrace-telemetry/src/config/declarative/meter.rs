@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
+use qualitytrace_config::{Located, Origin, Severity};
+
 use super::Declarative;
 use crate::config::{
-    CardinalityLimits, Config, DefaultHistogram, ExemplarFilter, InstrumentType, Signal,
-    diagnostic::{Origin, Severity},
-    metrics,
-    text::Node,
-    value,
+    CardinalityLimits, Config, DefaultHistogram, ExemplarFilter, InstrumentType, Signal, metrics, value,
 };
 
 /// Settings of readers that apply to all of them.
@@ -19,7 +17,7 @@ struct Shared {
 }
 
 impl Declarative<'_> {
-    pub(super) fn meter_provider(&mut self, root: &Node, config: &mut Config) {
+    pub(super) fn meter_provider(&mut self, root: &Located, config: &mut Config) {
         let Some(provider) = root.get("meter_provider") else {
             return;
         };
@@ -51,7 +49,7 @@ impl Declarative<'_> {
         }
     }
 
-    fn periodic(&mut self, body: &Node, index: usize, shared: &mut Shared, config: &mut Config) {
+    fn periodic(&mut self, body: &Located, index: usize, shared: &mut Shared, config: &mut Config) {
         let known = ["interval", "timeout", "exporter", "cardinality_limits", "producers"];
         self.map(body, "periodic", &known);
         let id = format!("declarative.metrics.{index}");
@@ -77,7 +75,7 @@ impl Declarative<'_> {
     }
 
     /// Series are limited once for all readers, so the largest limit applies.
-    fn cardinality(&mut self, reader: &Node, path: &str, shared: &mut Shared, config: &mut Config) {
+    fn cardinality(&mut self, reader: &Located, path: &str, shared: &mut Shared, config: &mut Config) {
         let mut limits = CardinalityLimits::default();
         let node = reader.get("cardinality_limits");
         if let Some(node) = node {
@@ -106,7 +104,7 @@ impl Declarative<'_> {
     }
 
     /// Measurements are aggregated once for all readers, so the first default applies.
-    fn histogram(&mut self, exporter: &Node, shared: &mut Shared, config: &mut Config) {
+    fn histogram(&mut self, exporter: &Located, shared: &mut Shared, config: &mut Config) {
         let key = "default_histogram_aggregation";
         let body = exporter.get("otlp_http").or_else(|| exporter.get("otlp_grpc"));
         let found =

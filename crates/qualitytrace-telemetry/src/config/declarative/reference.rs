@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::{
-    diagnostic::{Report, Severity},
-    text::{Kind, Node},
-};
+use qualitytrace_config::{Kind, Located, Report, Severity};
 
 /// Replaces `${NAME}`, `${env:NAME}` and `${NAME:-default}` in all values; `$$` is a dollar.
-pub(super) fn substitute(node: &mut Node, environment: &BTreeMap<String, String>, report: &mut Report) {
+pub(super) fn substitute(node: &mut Located, environment: &BTreeMap<String, String>, report: &mut Report) {
     match &mut node.kind {
         Kind::Null => {}
         Kind::List(items) => items.iter_mut().for_each(|item| substitute(item, environment, report)),

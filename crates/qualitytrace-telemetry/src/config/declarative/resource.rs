@@ -1,17 +1,14 @@
 //! The resource of the declarative file, with typed attributes.
 
+use qualitytrace_config::{Kind, Located, Severity};
+
 use super::Declarative;
-use crate::config::{
-    AttributeValue, Config,
-    diagnostic::Severity,
-    text::{Kind, Node},
-    value,
-};
+use crate::config::{AttributeValue, Config, value};
 
 const TYPES: &str = "string|bool|int|double|string_array|bool_array|int_array|double_array";
 
 impl Declarative<'_> {
-    pub(super) fn resource(&mut self, node: &Node, config: &mut Config) {
+    pub(super) fn resource(&mut self, node: &Located, config: &mut Config) {
         self.map(node, "resource", &["attributes", "attributes_list", "schema_url"]);
         if let Some((url, origin)) = self.scalar(node, "schema_url") {
             config.schema_url = Some(url);
@@ -58,7 +55,7 @@ impl Declarative<'_> {
         }
     }
 
-    fn attribute(&mut self, node: &Node, kind: &str, name: &str) -> Option<AttributeValue> {
+    fn attribute(&mut self, node: &Located, kind: &str, name: &str) -> Option<AttributeValue> {
         let (single, is_list) = kind.strip_suffix("_array").map_or((kind, false), |single| (single, true));
         match &node.kind {
             Kind::List(items) if is_list => {

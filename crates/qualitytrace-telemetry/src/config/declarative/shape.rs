@@ -1,18 +1,16 @@
 //! Readers for the shapes of the declarative file. Every node is read through these, so that one of another shape is
 //! reported with its position and never skipped.
 
+use qualitytrace_config::{Kind, Located, Origin, Severity, nearest};
+
 use super::Declarative;
-use crate::config::{
-    diagnostic::{Origin, Severity, nearest},
-    text::{Kind, Node},
-};
 
 /// A key, its position and its value.
-type Pair = (String, Origin, Node);
+type Pair = (String, Origin, Located);
 
 impl Declarative<'_> {
     /// The pairs of a mapping; unknown keys are reported. No value is an empty mapping.
-    pub(super) fn map<'n>(&mut self, node: &'n Node, path: &str, known: &[&str]) -> &'n [Pair] {
+    pub(super) fn map<'n>(&mut self, node: &'n Located, path: &str, known: &[&str]) -> &'n [Pair] {
         let pairs = self.pairs(node, path);
         for (key, origin, _) in pairs.iter().filter(|(key, _, _)| !known.contains(&key.as_str())) {
             let full = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
@@ -31,7 +29,7 @@ impl Declarative<'_> {
     }
 
     /// The pairs of a mapping with arbitrary keys.
-    pub(super) fn pairs<'n>(&mut self, node: &'n Node, path: &str) -> &'n [Pair] {
+    pub(super) fn pairs<'n>(&mut self, node: &'n Located, path: &str) -> &'n [Pair] {
         match &node.kind {
             Kind::Map(pairs) => pairs,
             Kind::Null => &[],
@@ -44,7 +42,7 @@ impl Declarative<'_> {
     }
 
     /// The items of a list. No value is an empty list.
-    pub(super) fn list<'n>(&mut self, node: &'n Node, path: &str) -> &'n [Node] {
+    pub(super) fn list<'n>(&mut self, node: &'n Located, path: &str) -> &'n [Located] {
         match &node.kind {
             Kind::List(items) => items,
             Kind::Null => &[],
@@ -59,10 +57,10 @@ impl Declarative<'_> {
     /// reason why it is not valid was reported.
     pub(super) fn one_of<'n>(
         &mut self,
-        node: &'n Node,
+        node: &'n Located,
         path: &str,
         known: &[&str],
-    ) -> Option<(&'n str, &'n Node)> {
+    ) -> Option<(&'n str, &'n Located)> {
         let said = self.report.diagnostics.len();
         let pairs = self.map(node, path, known);
         let mut found = pairs.iter().filter(|(key, _, _)| known.contains(&key.as_str()));
@@ -83,7 +81,7 @@ impl Declarative<'_> {
         }
     }
 
-    pub(super) fn scalar(&mut self, node: &Node, key: &str) -> Option<(String, Origin)> {
+    pub(super) fn scalar(&mut self, node: &Located, key: &str) -> Option<(String, Origin)> {
         let found = node.get(key)?;
         match &found.kind {
             Kind::Scalar(text) => Some((text.clone(), found.origin.clone())),
@@ -97,7 +95,7 @@ impl Declarative<'_> {
 
     pub(super) fn parsed<T>(
         &mut self,
-        node: &Node,
+        node: &Located,
         key: &str,
         allowed: &str,
         parse: impl Fn(&str) -> Option<T>,
@@ -111,7 +109,7 @@ impl Declarative<'_> {
     }
 
     /// The single values of a list.
-    pub(super) fn texts(&mut self, node: &Node, key: &str) -> Vec<String> {
+    pub(super) fn texts(&mut self, node: &Located, key: &str) -> Vec<String> {
         let mut texts = Vec::new();
         for item in self.list(node, key) {
             match &item.kind {

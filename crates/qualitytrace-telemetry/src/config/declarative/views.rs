@@ -1,16 +1,18 @@
 //! The views of the meter provider.
 
+use qualitytrace_config::Located;
+
 use super::Declarative;
 use crate::config::{
-    Aggregation, AttributeKeys, InstrumentType, MetricView, Selector, Stream, metrics, text::Node, value,
+    Aggregation, AttributeKeys, InstrumentType, MetricView, Selector, Stream, metrics, value,
 };
 
 impl Declarative<'_> {
-    pub(super) fn views(&mut self, node: &Node) -> Vec<MetricView> {
+    pub(super) fn views(&mut self, node: &Located) -> Vec<MetricView> {
         self.list(node, "views").iter().filter_map(|item| self.view(item)).collect()
     }
 
-    fn view(&mut self, node: &Node) -> Option<MetricView> {
+    fn view(&mut self, node: &Located) -> Option<MetricView> {
         self.map(node, "views", &["selector", "stream"]);
         let (Some(selector), Some(stream)) = (node.get("selector"), node.get("stream")) else {
             let message = "a view needs `selector` and `stream`".to_owned();
@@ -27,7 +29,7 @@ impl Declarative<'_> {
         Some(view)
     }
 
-    fn selector(&mut self, node: &Node) -> Selector {
+    fn selector(&mut self, node: &Located) -> Selector {
         let known =
             ["instrument_name", "instrument_type", "unit", "meter_name", "meter_version", "meter_schema_url"];
         self.map(node, "views.selector", &known);
@@ -44,7 +46,7 @@ impl Declarative<'_> {
         }
     }
 
-    fn stream(&mut self, node: &Node) -> Stream {
+    fn stream(&mut self, node: &Located) -> Stream {
         let known = ["name", "description", "aggregation", "aggregation_cardinality_limit", "attribute_keys"];
         self.map(node, "views.stream", &known);
         let limit =
@@ -58,14 +60,14 @@ impl Declarative<'_> {
         }
     }
 
-    fn attributes(&mut self, node: &Node) -> AttributeKeys {
+    fn attributes(&mut self, node: &Located) -> AttributeKeys {
         self.map(node, "views.stream.attribute_keys", &["included", "excluded"]);
         let included = node.get("included").map(|node| self.texts(node, "included"));
         let excluded = node.get("excluded").map(|node| self.texts(node, "excluded"));
         AttributeKeys { included, excluded: excluded.unwrap_or_default() }
     }
 
-    fn aggregation(&mut self, node: &Node) -> Option<Aggregation> {
+    fn aggregation(&mut self, node: &Located) -> Option<Aggregation> {
         let known: Vec<&str> = metrics::AGGREGATION.split('|').collect();
         let (name, body) = self.one_of(node, "views.stream.aggregation", &known)?;
         let mut aggregation = Aggregation::named(name)?;
@@ -104,7 +106,7 @@ impl Declarative<'_> {
         Some(aggregation)
     }
 
-    fn record_min_max(&mut self, body: &Node, target: &mut bool) {
+    fn record_min_max(&mut self, body: &Located, target: &mut bool) {
         if let Some((record, _)) = self.parsed(body, "record_min_max", "true|false", value::boolean) {
             *target = record;
         }

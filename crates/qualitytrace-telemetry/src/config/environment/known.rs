@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::diagnostic::{Origin, Report, Severity, nearest};
+use qualitytrace_config::{Origin, Report, Severity, nearest};
 
 /// The variable that names the declarative file, now and before it was stable.
 const CONFIG_FILE: &str = "OTEL_CONFIG_FILE";

@@ -1,7 +1,8 @@
 //! The reader of credentials.
 
+use qualitytrace_config::tree::Node;
+
 use super::super::{ApiKeyPlace, Auth, ClientPlace, OAuth2};
-use crate::definition::node::Node;
 use crate::definition::reader::{Fields, Reader};
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use qualitytrace_config::tree::{Node, Shape};
+
 use super::super::{Body, Http, HttpVersion, Part, Redirects};
 use super::auth::auth;
 use super::headers;
 use super::tls::{Bare, security};
-use crate::definition::node::{Node, Shape};
 use crate::definition::reader::{Fields, Reader};
 use crate::definition::settings::period;
 use crate::lang::Diagnostic;

@@ -1,7 +1,8 @@
 //! The reader of TLS settings.
 
+use qualitytrace_config::tree::Shape;
+
 use super::super::Tls;
-use crate::definition::node::Shape;
 use crate::definition::reader::Fields;
 use crate::lang::Diagnostic;
 

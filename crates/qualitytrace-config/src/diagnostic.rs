@@ -2,19 +2,20 @@
 
 use std::fmt;
 
-/// Where a setting came from.
+use crate::nearest::nearest;
+use crate::position::Position;
+
+/// Where a setting came from. A higher layer is greater than a lower one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// A default: it was not set.
     Default,
-    /// A position in a file; line and column count from 1.
+    /// A position in a file.
     File {
         /// The file as it was named.
         path: String,
-        /// Line, from 1.
-        line: usize,
-        /// Column in characters, from 1.
-        column: usize,
+        /// The position in it.
+        position: Position,
     },
     /// An environment variable.
     Environment(String),
@@ -26,7 +27,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::File { path, line, column } => write!(f, "{path}:{line}:{column}"),
+            Self::File { path, position } => write!(f, "{path}:{position}"),
             Self::Environment(name) => write!(f, "${name}"),
             Self::Flag(name) => write!(f, "--{name}"),
         }
@@ -38,7 +39,7 @@ impl fmt::Display for Origin {
 pub enum Severity {
     /// Information; no action is needed.
     Note,
-    /// The setting is ignored, as the OpenTelemetry specification asks for its variables.
+    /// The setting is ignored, or may not mean what was intended.
     Warning,
     /// The server must not start with this configuration.
     Error,
@@ -141,42 +142,5 @@ impl Report {
     pub fn unknown_key<'a>(&mut self, origin: &Origin, key: &str, known: impl IntoIterator<Item = &'a str>) {
         let help = nearest(key, known).map(|word| format!("did you mean `{word}`?"));
         self.error(origin, key, format!("`{key}` is not a known setting"), help);
-    }
-}
-
-/// The word that `text` most likely stands for: at most a third of its letters differ.
-pub fn nearest<'a>(text: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let text = text.to_lowercase();
-    let best = words
-        .into_iter()
-        .map(|word| (distance(&text, &word.to_lowercase()), word))
-        .min_by_key(|(distance, _)| *distance)?;
-    (best.0 <= text.chars().count().div_ceil(3).max(1)).then_some(best.1)
-}
-
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let change = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::nearest;
-
-    #[test]
-    fn a_near_word_is_suggested_and_a_far_one_is_not() {
-        assert_eq!(nearest("endpiont", ["endpoint", "headers"]), Some("endpoint"));
-        assert_eq!(nearest("gprc", ["grpc", "http"]), Some("grpc"));
-        assert_eq!(nearest("banana", ["grpc", "http"]), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::config::{Config, Origin, Report, Sink, Transport};
+use super::{Config, Origin, Report, Sink, Transport};
 
 /// A cargo feature that a configuration may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,58 +1,72 @@
-//! The tree shared by YAML and JSON, with the place of every node.
+//! The tree shared by YAML and JSON, with the bytes of every node.
 
-use std::ops::Range;
+use crate::position::Span;
 
 /// One value of a file.
 #[derive(Debug, Clone)]
-pub(super) struct Node {
+pub struct Node {
     /// Its content.
-    pub(super) shape: Shape,
+    pub shape: Shape,
     /// The bytes of the file that it was read from.
-    pub(super) span: Range<usize>,
+    pub span: Span,
 }
 
 /// The content of a value.
 #[derive(Debug, Clone)]
-pub(super) enum Shape {
+pub enum Shape {
+    /// No value.
     Null,
+    /// A single value.
     Scalar(Scalar),
+    /// Several values.
     List(Vec<Node>),
+    /// Keys with values, in the order of the file. A key may be there twice.
     Map(Vec<Entry>),
 }
 
 /// A text, number or boolean: files do not always distinguish them, so the reader of a field decides.
 #[derive(Debug, Clone)]
-pub(super) struct Scalar {
-    pub(super) text: String,
-    pub(super) style: Style,
+pub struct Scalar {
+    /// The text after decoding.
+    pub text: String,
+    /// How it is quoted.
+    pub style: Style,
     /// Whether it can only be a text: it is quoted, a block, or tagged as text.
-    pub(super) is_text: bool,
+    pub is_text: bool,
 }
 
 /// The quoting style of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub enum Style {
+    /// Without quotes.
     Plain,
+    /// In single quotes.
     Single,
+    /// In double quotes.
     Double,
+    /// As a literal or folded block.
     Block,
 }
 
 /// One key of a mapping with its value.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub(super) key: String,
-    pub(super) key_span: Range<usize>,
-    pub(super) value: Node,
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// The bytes of the key.
+    pub key_span: Span,
+    /// The value.
+    pub value: Node,
 }
 
 impl Node {
-    pub(super) fn is_null(&self) -> bool {
+    /// Whether there is no value.
+    pub fn is_null(&self) -> bool {
         matches!(self.shape, Shape::Null)
     }
 
     /// Whether it is empty: no value, an empty text, or a list or mapping of such.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         match &self.shape {
             Shape::Null => true,
             Shape::Scalar(scalar) => scalar.text.is_empty(),
@@ -62,7 +76,7 @@ impl Node {
     }
 
     /// Returns the value of a key, if this is a mapping that has it.
-    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&Node> {
         match &self.shape {
             Shape::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value),
             Shape::Null | Shape::Scalar(_) | Shape::List(_) => None,
@@ -70,7 +84,7 @@ impl Node {
     }
 
     /// Describes its type for messages.
-    pub(super) fn describe(&self) -> &'static str {
+    pub fn describe(&self) -> &'static str {
         match &self.shape {
             Shape::Null => "nothing",
             Shape::List(_) => "a list",
@@ -81,7 +95,8 @@ impl Node {
 }
 
 impl Scalar {
-    pub(super) fn describe(&self) -> &'static str {
+    /// Describes its type for messages.
+    pub fn describe(&self) -> &'static str {
         if self.is_text {
             "a text"
         } else if self.as_bool().is_some() {
@@ -93,7 +108,8 @@ impl Scalar {
         }
     }
 
-    pub(super) fn as_bool(&self) -> Option<bool> {
+    /// Returns the boolean that it is; a quoted one is a text.
+    pub fn as_bool(&self) -> Option<bool> {
         match (self.is_text, self.text.as_str()) {
             (false, "true" | "True" | "TRUE") => Some(true),
             (false, "false" | "False" | "FALSE") => Some(false),
@@ -102,13 +118,14 @@ impl Scalar {
     }
 
     /// Whether it is a whole number that does not fit 64 bits.
-    pub(super) fn is_large_int(&self) -> bool {
+    pub fn is_large_int(&self) -> bool {
         let digits = self.text.strip_prefix(['-', '+']).unwrap_or(&self.text);
         let is_int = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         is_int && !self.is_text && self.as_int().is_none()
     }
 
-    pub(super) fn as_int(&self) -> Option<i64> {
+    /// Returns the whole number that it is, decimal, hexadecimal or octal; a quoted one is a text.
+    pub fn as_int(&self) -> Option<i64> {
         if self.is_text {
             return None;
         }

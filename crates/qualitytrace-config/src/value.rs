@@ -1,0 +1,203 @@
+//! Single values of settings: durations, sizes, booleans, and macros inside texts.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::diagnostic::Report;
+use crate::layer::Given;
+use crate::located::Kind;
+
+/// Ten years: a longer duration is a mistake, and clocks cannot add it.
+const MAX_DURATION: Duration = Duration::from_hours(10 * 365 * 24);
+
+/// The value of a setting, with its macros replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// The key is there and has no value.
+    Nothing,
+    /// A single value.
+    Text(String),
+    /// Several single values.
+    List(Vec<String>),
+}
+
+/// How the macros `%{env:NAME}%` and `%{file:path}%` are replaced.
+#[derive(Clone, Copy)]
+pub struct Macros<'a> {
+    /// Returns the value of a variable.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// Reads a file.
+    pub file: &'a dyn Fn(&Path) -> io::Result<String>,
+}
+
+impl Macros<'_> {
+    /// Replaces the macros of a text; the error says what is missing. Files are relative to `base`.
+    pub fn expand(&self, text: &str, base: Option<&Path>) -> Result<String, String> {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(start) = rest.find("%{") {
+            out.push_str(&rest[..start]);
+            let Some(end) = rest[start..].find("}%") else {
+                return Err("a `%{` has no `}%`".to_owned());
+            };
+            let inner = &rest[start + 2..start + end];
+            rest = &rest[start + end + 2..];
+            match inner.split_once(':') {
+                Some(("env", name)) => {
+                    let found = (self.variable)(name);
+                    out.push_str(&found.ok_or_else(|| format!("the variable `{name}` is not set"))?);
+                }
+                Some(("file", path)) => {
+                    let path = base.map_or_else(|| path.into(), |base| base.join(path));
+                    let content = (self.file)(&path)
+                        .map_err(|error| format!("the file `{}` cannot be read: {error}", path.display()))?;
+                    out.push_str(content.trim_end_matches(['\r', '\n']));
+                }
+                Some(_) | None => {
+                    return Err(format!("`%{{{inner}}}%` is neither `env:NAME` nor `file:path`"));
+                }
+            }
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+}
+
+impl Given {
+    /// Replaces the macros of a text of this setting; reports what is missing.
+    pub fn expand(&self, text: &str, macros: Macros<'_>, report: &mut Report) -> Option<String> {
+        match macros.expand(text, self.base.as_deref()) {
+            Ok(text) => Some(text),
+            Err(why) => {
+                let message = format!("`{}` cannot be read: {why}", self.key);
+                report.error(&self.value.origin, &self.key, message, None);
+                None
+            }
+        }
+    }
+
+    /// Returns the value with its macros replaced; `None` where the reason why there is none was reported.
+    pub fn resolve(&self, macros: Macros<'_>, report: &mut Report) -> Option<Value> {
+        Some(match &self.value.kind {
+            Kind::Scalar(text) => Value::Text(self.expand(text, macros, report)?),
+            Kind::List(items) => Value::List(
+                items
+                    .iter()
+                    .filter_map(|item| match &item.kind {
+                        Kind::Scalar(text) => self.expand(text, macros, report),
+                        Kind::Null | Kind::List(_) | Kind::Map(_) => None,
+                    })
+                    .collect(),
+            ),
+            Kind::Null | Kind::Map(_) => Value::Nothing,
+        })
+    }
+}
+
+/// Parses `1s`, `1m30s`, `250ms`, `1d`; a bare number counts milliseconds.
+pub fn duration(text: &str) -> Option<Duration> {
+    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let mut rest = text.as_str();
+    let mut total = Duration::ZERO;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let seconds = match &rest[..letters] {
+            "" | "ms" => 0.001,
+            "us" | "µs" => 0.000_001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3_600.0,
+            "d" => 86_400.0,
+            _ => return None,
+        };
+        rest = &rest[letters..];
+        total = total.checked_add(Duration::try_from_secs_f64(number * seconds).ok()?)?;
+    }
+    (!total.is_zero() && total <= MAX_DURATION).then_some(total)
+}
+
+/// Parses a size: `64MiB`, `1GB`, `4096`.
+pub fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let unit: u64 = match text[digits..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kb" => 1_000,
+        "k" | "kib" => 1 << 10,
+        "mb" => 1_000_000,
+        "m" | "mib" => 1 << 20,
+        "gb" => 1_000_000_000,
+        "g" | "gib" => 1 << 30,
+        "tb" => 1_000_000_000_000,
+        "t" | "tib" => 1 << 40,
+        _ => return None,
+    };
+    number.checked_mul(unit).filter(|size| *size > 0)
+}
+
+/// `true` or `false`, in any case.
+pub fn boolean(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        let check = |text: &str, ms: Option<u64>| {
+            assert_eq!(duration(text), ms.map(Duration::from_millis), "{text}");
+        };
+        check("1s", Some(1_000));
+        check("30 s", Some(30_000));
+        check("1h30m", Some(5_400_000));
+        check("250ms", Some(250));
+        check("250", Some(250));
+        check("1d", Some(86_400_000));
+        check("0s", None);
+        check("1x", None);
+        check("", None);
+        check("s", None);
+        check("9999d", None);
+        check("99999999999999999999d", None);
+    }
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        assert_eq!(bytes("64MiB"), Some(64 << 20));
+        assert_eq!(bytes("1 GB"), Some(1_000_000_000));
+        assert_eq!(bytes("many"), None);
+        assert_eq!(bytes("99999999999GiB"), None);
+    }
+
+    #[test]
+    fn macros_say_what_is_missing() {
+        let variable = |name: &str| (name == "TOKEN").then(|| "t".to_owned());
+        let file = |path: &Path| match path.to_str() {
+            Some("conf/key") => Ok("secret
+"
+            .to_owned()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        };
+        let macros = Macros { variable: &variable, file: &file };
+        let base = Some(Path::new("conf"));
+        assert_eq!(macros.expand("Bearer %{env:TOKEN}%", None), Ok("Bearer t".to_owned()));
+        assert_eq!(macros.expand("%{file:key}%!", base), Ok("secret!".to_owned()));
+        for wrong in ["%{env:NONE}%", "%{env:TOKEN", "%{file:none}%", "%{TOKEN}%"] {
+            assert!(macros.expand(wrong, base).is_err(), "{wrong}");
+        }
+    }
+}
