@@ -5,6 +5,8 @@ pub(crate) mod exemplar;
 mod exponential;
 mod merge;
 mod own;
+#[cfg(target_os = "linux")]
+mod process;
 #[cfg(feature = "prometheus")]
 pub(crate) mod prometheus;
 mod views;
