@@ -213,7 +213,7 @@ async fn the_answer_can_be_judged_without_a_trace() {
     let run = bench.runner.start(&test, Variables::default()).await.unwrap();
     let events = bench.until(&run, is_judged).await;
     assert_eq!(outcome(&events), Outcome::Passed);
-    assert!(events.contains(&RunEventKind::WaitSkipped { debts: Vec::new() }));
+    assert!(events.contains(&RunEventKind::WaitSkipped { debts: Vec::new(), expected: Vec::new() }));
 }
 
 #[tokio::test]
@@ -399,7 +399,7 @@ async fn a_test_waits_by_its_own_polling_profile() {
     let run = bench.runner.start(&test, Variables::default()).await.unwrap();
     let events = bench.until(&run, is_judged).await;
     assert!(
-        events.contains(&RunEventKind::WaitSkipped { debts: Vec::new() }),
+        events.contains(&RunEventKind::WaitSkipped { debts: Vec::new(), expected: Vec::new() }),
         "{events:?}"
     );
 }

@@ -35,6 +35,18 @@ async fn an_unanswered_call_hides_unheard_services_unless_its_peer_is_listed_as_
 }
 
 #[tokio::test]
+async fn an_unanswered_call_that_the_verdict_does_not_need_is_noted() {
+    let test = test("/", r#"span[name = "GET /"]"#, &format!("{COUNT} = 1"), "");
+    let ran = run_test(&test, &[("/", &[ROOT, CALL])], &[]).await;
+    assert_eq!(ran.code, Some(0), "{}", ran.text);
+    holds(&ran.text, &["not needed: the call `POST` (shop, span 0000000000000003)"]);
+    // Nothing is noted of a span that no call and no earlier run leads to expect.
+    let stray = Sent { parent: 9, ..LEAF };
+    let ran = run_test(&test, &[("/", &[ROOT, stray])], &[]).await;
+    assert!(!ran.text.contains("not needed:"), "{}", ran.text);
+}
+
+#[tokio::test]
 async fn a_failure_that_is_final_leaves_open_what_else_is_claimed() {
     let ledger =
         format!("  - selector: 'span[service.name = \"ledger\"]'\n    assertions: ['{COUNT} = 0']\n");
