@@ -1,4 +1,7 @@
-//! Metrics of the crate itself: `otel.sdk.*`, the ledger, and the process.
+//! Metrics of the crate itself: `otel.sdk.*`, the ledger and the process.
+
+#[cfg(target_os = "linux")]
+mod process;
 
 use std::sync::{Arc, Weak, atomic::Ordering::Relaxed};
 
@@ -18,7 +21,9 @@ pub(crate) fn observe(meter: &Meter, shared: &Arc<Shared>) {
         exporter(meter, shared, signal);
     }
     ledger(meter, shared);
-    process(meter);
+    // Elsewhere there is no `/proc`, and nothing is reported.
+    #[cfg(target_os = "linux")]
+    process::observe(meter);
 }
 
 fn spans(meter: &Meter, shared: &Arc<Shared>) {
@@ -189,51 +194,6 @@ fn labels(handle: &Handle, signal: Signal, state: &'static str) -> [KeyValue; 3]
         KeyValue::new("signal", signal.name()),
         KeyValue::new("state", state),
     ]
-}
-
-/// Process metrics from `/proc`; where that is missing nothing is reported.
-fn process(meter: &Meter) {
-    meter
-        .f64_observable_counter("process.cpu.time")
-        .with_unit("s")
-        .with_description("CPU time of the process")
-        .with_callback(|observer| {
-            if let Some((user, system)) = cpu_seconds() {
-                observer.observe(user, &[KeyValue::new("cpu.mode", "user")]);
-                observer.observe(system, &[KeyValue::new("cpu.mode", "system")]);
-            }
-        })
-        .build();
-    meter
-        .i64_observable_up_down_counter("process.memory.usage")
-        .with_unit("By")
-        .with_description("Physical memory of the process")
-        .with_callback(|observer| {
-            let pages = std::fs::read_to_string("/proc/self/statm").ok();
-            let pages = pages.and_then(|text| text.split_whitespace().nth(1)?.parse::<i64>().ok());
-            if let Some(pages) = pages {
-                observer.observe(pages * 4_096, &[]);
-            }
-        })
-        .build();
-    meter
-        .i64_observable_up_down_counter("process.unix.file_descriptor.count")
-        .with_unit("{file_descriptor}")
-        .with_description("Open files of the process")
-        .with_callback(|observer| {
-            if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
-                observer.observe(i64::try_from(files.count()).unwrap_or(0), &[]);
-            }
-        })
-        .build();
-}
-
-/// User and system seconds; assumes 100 clock ticks per second.
-fn cpu_seconds() -> Option<(f64, f64)> {
-    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
-    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let mut next = || fields.next()?.parse::<f64>().ok().map(|ticks| ticks / 100.0);
-    Some((next()?, next()?))
 }
 
 /// Metrics of the embedding server's tokio runtime.

@@ -192,6 +192,7 @@ impl Running {
         if let Some(job) = self.plan.job.filter(|_| bug != Bug::NoJob) {
             let (running, own) = (Arc::clone(self), own.clone());
             std::thread::spawn(move || {
+                // Starts after the answer, as jobs do.
                 std::thread::sleep(job);
                 running.inner(&own, "job", Duration::ZERO);
             });
@@ -253,6 +254,7 @@ impl Running {
         self.plan.peers.iter().find(|(peer, _)| peer == name).map(|(_, port)| *port)
     }
 
+    /// Does inner work that takes some real time, as the spans of a real service do.
     fn inner(&self, own: &Context, name: &str, takes: Duration) {
         let start = now();
         std::thread::sleep(takes);

@@ -2,9 +2,14 @@
 
 pub mod adversary;
 pub mod instrumented;
+mod wait;
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
+
+pub use wait::{
+    DEADLINE, Seen, eventually, eventually_blocking, try_eventually, try_eventually_blocking, within,
+};
 
 /// Ports below the ephemeral range, which `:0` and clients use.
 const FIRST: u16 = 10_240;

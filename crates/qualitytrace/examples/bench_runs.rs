@@ -15,6 +15,7 @@ use futures_util::{StreamExt, stream};
 use late_spans_load::client::{Client, Started};
 use late_spans_load::program::{Served, beside};
 use late_spans_load::system::{Leaf, Manner, System};
+use qualitytrace_testing::{DEADLINE, eventually};
 use serde_json::json;
 
 /// The system sends its spans in several batches within this time.
@@ -103,9 +104,10 @@ impl Bench {
         let start = (0..runs).map(|_| self.client.start("hanging", false, false));
         let started: Vec<Started> = stream::iter(start).buffer_unordered(50).collect().await;
         for run in &started {
-            while self.client.state(run).await != "EXECUTING" {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            eventually(DEADLINE, "the run is executing", async || {
+                self.client.state(run).await == "EXECUTING"
+            })
+            .await;
         }
         let mut times = Vec::new();
         for run in &started {

@@ -48,6 +48,8 @@ pub(crate) struct TestReport {
     pub(crate) phases: Phases,
     /// What was missing from the trace when the wait ended.
     pub(crate) debts: Vec<String>,
+    /// The positions in `debts` of spans that a call or an earlier run leads to expect.
+    pub(crate) expected: Vec<usize>,
     /// The specs that were undecided when the wait ended, a sentence each.
     pub(crate) undecided: Vec<String>,
     /// Whether missing spans may still come: the trace was incomplete when the wait ended, or nothing was known of the
@@ -165,6 +167,7 @@ impl TestReport {
             ending: Ending::Skipped("an earlier step could not be run or judged"),
             phases: Phases::default(),
             debts: Vec::new(),
+            expected: Vec::new(),
             undecided: Vec::new(),
             is_open: false,
             confirm: None,
@@ -200,7 +203,8 @@ impl TestReport {
         let mut ending = Ending::Broken("the run ended without a verdict".to_owned());
         let mut was_stopped = false;
         let mut trace_id = trace_id;
-        let (mut debts, mut notes, mut is_corrected) = (Vec::new(), Vec::new(), false);
+        let (debts, expected) = debts(events);
+        let (mut notes, mut is_corrected) = (Vec::new(), false);
         let mut marks = Marks::default();
         let (mut confirm, mut is_confirmed, mut has_no_trace) = (None, false, false);
         let (mut undecided, mut is_owed) = (Vec::new(), false);
@@ -236,11 +240,9 @@ impl TestReport {
                 RunEventKind::Confirmed => is_confirmed = true,
                 RunEventKind::Waiting { confirm: given, .. } => confirm = given.map(Duration::from_millis),
                 RunEventKind::WaitEnded { debts: left, undecided: open, first, .. } => {
-                    debts.clone_from(left);
                     undecided.clone_from(open);
                     is_owed = *first || !left.is_empty() || !open.is_empty();
                 }
-                RunEventKind::WaitSkipped { debts: left } => debts.clone_from(left),
                 RunEventKind::NotResolved { message }
                 | RunEventKind::NoTrace { message }
                 | RunEventKind::Broken { message } => {
@@ -257,7 +259,8 @@ impl TestReport {
                 RunEventKind::Interrupted => {
                     ending = Ending::Broken("the server stopped during the run".to_owned());
                 }
-                RunEventKind::Created
+                RunEventKind::WaitSkipped { .. }
+                | RunEventKind::Created
                 | RunEventKind::Requeued
                 | RunEventKind::Again { .. }
                 | RunEventKind::Imported { .. }
@@ -285,6 +288,7 @@ impl TestReport {
             ending,
             phases: marks.phases(),
             debts,
+            expected,
             undecided,
             is_open: is_owed && !is_confirmed,
             confirm,
@@ -296,6 +300,20 @@ impl TestReport {
             ..Self::skipped(name, id)
         }
     }
+}
+
+/// What was missing from the trace when the wait ended, and which of these are spans that are expected.
+fn debts(events: &[wire::Event]) -> (Vec<String>, Vec<usize>) {
+    let left =
+        events.iter().rev().find_map(|event| {
+            let (RunEventKind::WaitEnded { debts, expected, .. }
+            | RunEventKind::WaitSkipped { debts, expected }) = &event.what
+            else {
+                return None;
+            };
+            Some((debts.clone(), expected.clone()))
+        });
+    left.unwrap_or_default()
 }
 
 /// The times at which a run entered its phases, in nanoseconds.

@@ -4,9 +4,6 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 
-/// Clock ticks per second.
-const TICKS_PER_SECOND: f64 = 100.0;
-
 /// Processor time used so far, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
@@ -35,7 +32,7 @@ fn process_seconds(pid: &str) -> Result<f64> {
     let numbers = stat.rsplit(')').next().unwrap_or_default();
     let ticks: Vec<u32> =
         numbers.split_whitespace().skip(11).take(2).filter_map(|word| word.parse().ok()).collect();
-    Ok(f64::from(ticks.iter().sum::<u32>()) / TICKS_PER_SECOND)
+    Ok(f64::from(ticks.iter().sum::<u32>()) / ticks_per_second()?)
 }
 
 /// User, nice, system, irq, softirq: not idle, not waiting, not stolen.
@@ -50,7 +47,11 @@ fn machine_seconds() -> Result<f64> {
         .filter_map(|word| word.parse().ok())
         .collect();
     let busy = [0, 1, 2, 5, 6].into_iter().filter_map(|at| ticks.get(at)).sum::<f64>();
-    Ok(busy / TICKS_PER_SECOND)
+    Ok(busy / ticks_per_second()?)
+}
+
+fn ticks_per_second() -> Result<f64> {
+    Ok(f64::from(u32::try_from(rustix::param::clock_ticks_per_second())?))
 }
 
 /// Resident memory of a process in MiB: now, and at its highest.

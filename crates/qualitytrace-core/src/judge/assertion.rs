@@ -327,13 +327,7 @@ fn nothing_selected(claim: &Claim) -> String {
 
 /// Whether the claim makes sense without a span because it is about the number of spans.
 fn claim_is_about_count(claim: &Claim) -> bool {
-    match claim {
-        Claim::Compare { left, right, .. } | Claim::OneOf { left, right, .. } => {
-            is_about_count(left) || is_about_count(right)
-        }
-        Claim::Exists { left, .. } => is_about_count(left),
-        Claim::Time { .. } | Claim::Hole => false,
-    }
+    claim.expressions().any(is_about_count)
 }
 
 /// Whether it claims the same of each span, or their number, as every test of Tracetest's does.

@@ -2,6 +2,8 @@
 //!
 //! The dialect is that of Tracetest's files; results are in the order of the document.
 
+#[cfg(test)]
+mod compliance;
 mod parser;
 
 use std::borrow::Cow;

@@ -67,6 +67,22 @@ pub enum Pending {
     Quiet,
 }
 
+impl Pending {
+    /// Whether it is a span that a call of this trace or an earlier run leads to expect: of interest even where the
+    /// verdict does not depend on it.
+    pub fn is_expected(&self) -> bool {
+        match self {
+            Self::Answer { .. } | Self::Shape { .. } => true,
+            Self::Root { .. }
+            | Self::Parent { .. }
+            | Self::Caller { .. }
+            | Self::Spec { .. }
+            | Self::First
+            | Self::Quiet => false,
+        }
+    }
+}
+
 impl fmt::Display for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

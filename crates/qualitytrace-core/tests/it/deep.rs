@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use qualitytrace_core::lang::{parse_assertion, parse_expression, parse_selector, parse_template};
 
 /// Far more than any of them takes, and far less than a parser with exponential time.
-const PATIENCE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 #[test]
 fn what_stands_deep_inside_each_other_is_read_at_once() {
@@ -35,7 +35,7 @@ fn what_stands_deep_inside_each_other_is_read_at_once() {
             let _ = (parse_expression(&text), parse_assertion(&text), parse_selector(&text));
         }
     }
-    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    assert!(began.elapsed() < DEADLINE, "{:?}", began.elapsed());
 }
 
 #[test]

@@ -3,7 +3,6 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their cases from files")]
 
 mod absence;
-mod absences;
 mod analyzer;
 mod budget;
 mod deep;

@@ -176,8 +176,7 @@ impl Arrivals {
                         () = wished(&mut skip, RunCommand::Skip) => {
                             let specs = kept.of(self.spans.len(), || standing(&self.trace(poll.root)));
                             let ended = skipped(&policy, &self.progress, &memory.services(), specs, clock::now());
-                            let debts = ended.debts.iter().map(ToString::to_string).collect();
-                            log.note(&RunEventKind::WaitSkipped { debts });
+                            log.note(&RunEventKind::wait_skipped(&ended));
                             return Ok(Waited::Ended(ended));
                         }
                     }

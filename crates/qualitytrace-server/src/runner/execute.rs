@@ -214,7 +214,7 @@ impl Runner {
             }
             waited
         } else {
-            log.note(&RunEventKind::WaitSkipped { debts: Vec::new() });
+            log.note(&RunEventKind::WaitSkipped { debts: Vec::new(), expected: Vec::new() });
             Waited::Skipped
         };
         if waited.no_trace().is_some() {

@@ -69,7 +69,7 @@ impl Runner {
         };
         if RunState::of(events).obtained.is_none() {
             // The earlier run ended before it had a trace.
-            log.note(&RunEventKind::WaitSkipped { debts: Vec::new() });
+            log.note(&RunEventKind::WaitSkipped { debts: Vec::new(), expected: Vec::new() });
         }
         log.note(&RunEventKind::Judging);
         // The stored trigger and the trace are both redacted, so the variables must be too.

@@ -138,6 +138,9 @@ pub enum RunEventKind {
         last_arrival: Option<u64>,
         /// What was still pending, a sentence each.
         debts: Vec<String>,
+        /// The positions in `debts` of spans that a call or an earlier run leads to expect.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        expected: Vec<usize>,
         /// What the specs still lacked, a sentence each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         undecided: Vec<String>,
@@ -155,6 +158,9 @@ pub enum RunEventKind {
         /// What was pending when the user ended the wait, a sentence each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         debts: Vec<String>,
+        /// The positions in `debts` of spans that a call or an earlier run leads to expect.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        expected: Vec<usize>,
     },
     /// The analyzer is disabled.
     AnalysisSkipped,
@@ -433,26 +439,39 @@ impl RunEventKind {
         }
     }
 
+    /// A wait that the user ended.
+    pub fn wait_skipped(ended: &wait::Ended) -> Self {
+        let debts = ended.debts.iter();
+        Self::WaitSkipped {
+            expected: expected(debts.clone()),
+            debts: debts.map(ToString::to_string).collect(),
+        }
+    }
+
     /// The end of a wait.
     pub fn wait_ended(ended: &wait::Ended, progress: &wait::Progress) -> Self {
         let unnamed = (ended.unnamed_debts > 0).then(|| format!("and {} more", ended.unnamed_debts));
-        let told = |is_told: fn(&wait::Pending) -> bool| {
-            ended.debts.iter().filter(move |debt| is_told(debt)).map(ToString::to_string)
-        };
+        let told = |is_told: fn(&wait::Pending) -> bool| ended.debts.iter().filter(move |debt| is_told(debt));
+        let debts = told(|debt| !matches!(debt, wait::Pending::First | wait::Pending::Spec { .. }));
+        let undecided = told(|debt| matches!(debt, wait::Pending::Spec { .. }));
         Self::WaitEnded {
             reason: ended.reason.to_string(),
             complete: ended.meaning() == wait::Meaning::Judge,
             spans: progress.spans(),
             last_arrival: progress.last_arrival().map(Timestamp::as_nanos),
-            debts: told(|debt| !matches!(debt, wait::Pending::First | wait::Pending::Spec { .. }))
-                .chain(unnamed)
-                .collect(),
-            undecided: told(|debt| matches!(debt, wait::Pending::Spec { .. })).collect(),
+            expected: expected(debts.clone()),
+            debts: debts.map(ToString::to_string).chain(unnamed).collect(),
+            undecided: undecided.map(ToString::to_string).collect(),
             first: ended.debts.contains(&wait::Pending::First),
             quiet: millis(ended.quiet),
             settle: millis(ended.settle),
         }
     }
+}
+
+/// The positions of the spans that a call or an earlier run leads to expect.
+fn expected<'a>(debts: impl Iterator<Item = &'a wait::Pending>) -> Vec<usize> {
+    debts.enumerate().filter(|(_, debt)| debt.is_expected()).map(|(at, _)| at).collect()
 }
 
 fn millis(duration: Duration) -> u64 {

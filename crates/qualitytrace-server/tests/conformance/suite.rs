@@ -29,6 +29,9 @@ pub(crate) const DECIDED_OTHERWISE: [(&str, &str); 2] = [
     ),
 ];
 
+/// Kinds of cases about traces that are fetched from another system, which is not built yet.
+const NOT_YET: [&str; 5] = ["elastic", "jaeger", "opensearch", "signalfx", "tempo_http"];
+
 /// Returns the project's own copy of the cases.
 pub(crate) fn own_cases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
@@ -48,7 +51,7 @@ pub(crate) struct Counts {
     pub(crate) passed: usize,
     /// The id of each failed case, with the expected and the actual answer.
     pub(crate) failed: Vec<(String, String)>,
-    /// Cases of a kind that cannot be checked here, by kind.
+    /// Cases about what is not built yet, by kind.
     pub(crate) not_yet: BTreeMap<String, usize>,
     /// Cases that contradict others, with the reason for the decision.
     pub(crate) decided: Vec<(&'static str, &'static str)>,
@@ -134,10 +137,13 @@ fn run_file(path: &Path) -> Result<Counts, String> {
             counts.decided.push(*decision);
             continue;
         }
+        if NOT_YET.contains(&kind) {
+            *counts.not_yet.entry(kind.to_owned()).or_default() += 1;
+            continue;
+        }
         match check(kind, case) {
-            None => *counts.not_yet.entry(kind.to_owned()).or_default() += 1,
-            Some(Ok(())) => counts.passed += 1,
-            Some(Err(trouble)) => {
+            Ok(()) => counts.passed += 1,
+            Err(trouble) => {
                 let id = case["id"].as_str().unwrap_or("(no id)").to_owned();
                 counts.failed.push((id, trouble));
             }
@@ -146,14 +152,13 @@ fn run_file(path: &Path) -> Result<Counts, String> {
     Ok(counts)
 }
 
-/// Checks one case; `None` if its kind is unknown.
-fn check(kind: &str, case: &Value) -> Option<Result<(), String>> {
-    let check = match kind {
-        "yaml" | "json" => definitions::check,
-        "rule" | "plugin_score" | "run_gates" | "config_validate" => analyzer::check,
-        "otlp_poll" | "otlp_server" | "augment_root" | "stored_json" => traces::check,
-        kind if language::KINDS.contains(&kind) => language::check,
-        _ => return None,
-    };
-    Some(check(case))
+/// Checks one case. A case of an unknown kind fails, so that none is skipped by a spelling mistake.
+fn check(kind: &str, case: &Value) -> Result<(), String> {
+    match kind {
+        "yaml" | "json" => definitions::check(case),
+        "rule" | "plugin_score" | "run_gates" | "config_validate" => analyzer::check(case),
+        "otlp_poll" | "otlp_server" | "augment_root" | "stored_json" => traces::check(case),
+        kind if language::KINDS.contains(&kind) => language::check(case),
+        _ => Err(format!("the kind `{kind}` is unknown")),
+    }
 }

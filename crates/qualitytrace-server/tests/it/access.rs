@@ -2,13 +2,14 @@
 //! tokens that are revoked while a stream is open.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use qualitytrace_server::access::{Access, Wanted};
 use qualitytrace_server::config::{Config, Safety};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
+use qualitytrace_testing::{DEADLINE, within};
+use reqwest::redirect::Policy;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
@@ -18,9 +19,6 @@ const FULL: &str = "full-token-0123456789abcdef";
 const READ: &str = "read-token-0123456789abcdef";
 const SEND: &str = "send-token-0123456789abcdef";
 const WRONG: &str = "some-token-0123456789abcdef";
-
-/// The deadline of every wait.
-const DEADLINE: Duration = Duration::from_secs(20);
 
 fn access(tokens: &[&str]) -> Access {
     Access { tokens: tokens.iter().map(|token| token.parse().unwrap()).collect(), otlp: true }
@@ -47,7 +45,7 @@ impl Bench {
     async fn start(config: Config) -> Self {
         let server = Server::start(config).await.unwrap();
         let base = format!("http://127.0.0.1:{}", server.addresses().http.port());
-        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let client = reqwest::Client::builder().redirect(Policy::none()).timeout(DEADLINE).build().unwrap();
         Self { server, client, base }
     }
 
@@ -249,7 +247,7 @@ async fn a_withdrawn_token_ends_its_streams_and_sockets_and_no_others() {
     let mut changed = config();
     changed.safety.access = access(&[&format!("full:{FULL}")]);
     assert_eq!(bench.server.reload(changed, false), []);
-    let ended = tokio::time::timeout(DEADLINE, async {
+    let ended = within(DEADLINE, "streams and sockets of a withdrawn token end", async {
         while own.chunk().await.unwrap().is_some() {}
         loop {
             match socket.next().await {
@@ -259,20 +257,20 @@ async fn a_withdrawn_token_ends_its_streams_and_sockets_and_no_others() {
             }
         }
     });
-    let frame = ended.await.expect("streams and sockets of a withdrawn token end");
+    let frame = ended.await;
     assert_eq!(u16::from(frame.code), 1008, "{frame:?}");
     assert_eq!(bench.status(&Method::GET, "/api/tests", Some(READ)).await, 401);
 
     // The stream of another token continues to the end of the run.
     assert_eq!(bench.status(&Method::POST, "/api/tests/t/run/1/stop", Some(FULL)).await, 200);
-    let rest = tokio::time::timeout(DEADLINE, async {
+    let rest = within(DEADLINE, "the stream of the other token ends", async {
         let mut rest = String::new();
         while let Some(chunk) = other.chunk().await.unwrap() {
             rest.push_str(&String::from_utf8_lossy(&chunk));
         }
         rest
     });
-    assert!(rest.await.unwrap().contains("\"stopped\""));
+    assert!(rest.await.contains("\"stopped\""));
     bench.server.shutdown().await;
 }
 
@@ -284,7 +282,7 @@ async fn a_stream_without_a_token_ends_when_tokens_are_asked_for() {
         tokio_tungstenite::connect_async(bench.base.replace("http://", "ws://") + "/ws").await.unwrap();
     assert_eq!(bench.server.reload(config(), false), []);
     let ended = async { while !matches!(socket.next().await, Some(Ok(Message::Close(_))) | None) {} };
-    tokio::time::timeout(DEADLINE, ended).await.expect("the socket ends");
+    within(DEADLINE, "the socket ends", ended).await;
     bench.server.shutdown().await;
 }
 
@@ -309,7 +307,7 @@ async fn a_server_that_others_reach_without_a_token_runs_no_commands() {
         assert_eq!(bench.status(&Method::POST, "/api/tests/t/run", Some(FULL)).await, 200);
         let stream = bench.request(Method::GET, "/api/tests/t/run/1/events/stream", Some(FULL));
         let stream = stream.send().await.unwrap().text();
-        let told = tokio::time::timeout(DEADLINE, stream).await.unwrap().unwrap();
+        let told = stream.await.unwrap();
         assert_eq!(told.contains("triggerFailed"), !expected.is_empty(), "{host:?} {told}");
         assert!(told.contains(expected), "{host:?} {told}");
         bench.server.shutdown().await;

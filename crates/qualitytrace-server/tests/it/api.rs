@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use qualitytrace_server::config::Config;
 use qualitytrace_server::server::Server;
+use qualitytrace_testing::DEADLINE;
+use reqwest::redirect::Policy;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -54,7 +56,7 @@ impl Bench {
         };
         let server = Server::start(config).await.unwrap();
         let base = format!("http://{}", server.addresses().http);
-        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let client = reqwest::Client::builder().redirect(Policy::none()).timeout(DEADLINE).build().unwrap();
         Self { server, client, base }
     }
 

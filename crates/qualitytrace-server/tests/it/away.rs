@@ -9,6 +9,7 @@ use axum::extract::State;
 use http::HeaderMap;
 use qualitytrace_server::config::Config;
 use qualitytrace_server::server::Server;
+use qualitytrace_testing::within;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
@@ -111,7 +112,7 @@ async fn runs_wait_for_a_database_that_is_away_and_requests_are_told_to_come_aga
     assert!(send("/v1/traces", &spans).await.unwrap().status().is_success());
     // The stream ends with the run.
     let stream = get("/api/tests/t/run/1/events/stream").await.unwrap().text();
-    let events = tokio::time::timeout(Duration::from_mins(5), stream).await.unwrap().unwrap();
+    let events = within(Duration::from_mins(5), "the run ends", stream).await.unwrap();
     let run: Value = get("/api/tests/t/run/1").await.unwrap().json().await.unwrap();
     assert_eq!((&run["state"], &run["result"]["allPassed"]), (&json!("FINISHED"), &json!(true)), "{events}");
     server.shutdown().await;

@@ -37,3 +37,8 @@ mod store;
 mod stress;
 mod suites;
 mod triggers;
+
+/// An HTTP client whose requests, event streams included, end with the deadline of every wait.
+fn client() -> reqwest::Client {
+    reqwest::Client::builder().timeout(qualitytrace_testing::DEADLINE).build().unwrap()
+}

@@ -6,15 +6,13 @@ use std::time::Duration;
 use qualitytrace_server::config::Config;
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
+use qualitytrace_testing::{DEADLINE, eventually, within};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 const MIB: usize = 1 << 20;
-/// The deadline of every wait.
-const DEADLINE: Duration = Duration::from_mins(1);
-
 async fn server(limits: Limits) -> (Server, SocketAddr) {
     let config = Config {
         http: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -44,13 +42,13 @@ async fn begun(address: SocketAddr, announced: usize, sent: usize) -> TcpStream 
 async fn rest(mut stream: TcpStream) -> String {
     let mut text = Vec::new();
     // A reset connection has ended as well.
-    let _ = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut text)).await.expect("the server lets go");
+    let _ = within(DEADLINE, "the server closes the connection", stream.read_to_end(&mut text)).await;
     String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Creates a test with runs that each have a variable of one mebibyte.
 async fn large_runs(base: &str, count: usize) {
-    let client = reqwest::Client::new();
+    let client = crate::client();
     let trigger =
         json!({ "type": "http", "httpRequest": { "method": "GET", "url": "http://127.0.0.1:9/x" } });
     let test = json!({ "type": "Test", "spec": { "id": "big", "name": "big", "trigger": trigger } });
@@ -94,7 +92,7 @@ async fn small_requests_are_served_while_slow_ones_hold_the_memory() {
     for _ in 0..8 {
         slow.push(begun(address, 4 * MIB, 2 * MIB).await);
     }
-    let client = reqwest::Client::new();
+    let client = crate::client();
     let trigger = json!({ "type": "http", "httpRequest": { "url": "http://127.0.0.1:9/x" } });
     let test = json!({ "type": "Test", "spec": { "id": "small", "name": "small", "trigger": trigger } });
     let stored = client.post(format!("http://{address}/api/tests")).json(&test).send().await.unwrap();
@@ -107,7 +105,7 @@ async fn small_requests_are_served_while_slow_ones_hold_the_memory() {
 async fn a_body_that_can_never_be_held_is_refused_for_good() {
     let limits = Limits { api_bytes: 4 * MIB as u64, ..Limits::default() };
     let (server, address) = server(limits).await;
-    let client = reqwest::Client::new();
+    let client = crate::client();
     let body = format!("{{\"type\": \"Test\", \"spec\": {{\"name\": \"{}\"}}}}", "x".repeat(MIB));
     let refused = client.post(format!("http://{address}/api/tests")).body(body).send().await.unwrap();
     assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE);
@@ -140,12 +138,7 @@ async fn a_client_that_does_not_read_is_dropped() {
     let request = "GET /api/tests/big/run?take=100 HTTP/1.1\r\nhost: localhost\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     // Once writing fails, the server has closed the connection, although nothing was read.
-    let gone = async {
-        while stream.write_all(b"\r\n").await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(DEADLINE, gone).await.expect("the client is dropped");
+    eventually(DEADLINE, "the client is dropped", async || stream.write_all(b"\r\n").await.is_err()).await;
     assert!(rest(stream).await.len() < 40 * MIB);
     server.shutdown().await;
 }
@@ -164,7 +157,7 @@ async fn a_socket_that_says_too_much_at_once_is_closed() {
             assert!(message.is_ping() || message.is_close(), "{message:?}");
         }
     };
-    tokio::time::timeout(DEADLINE, closed).await.expect("the socket is closed");
+    within(DEADLINE, "the socket is closed", closed).await;
     server.shutdown().await;
 }
 
@@ -187,7 +180,7 @@ async fn say(socket: &mut Socket, said: &Value) -> Value {
         }
         panic!("the socket is closed")
     };
-    tokio::time::timeout(DEADLINE, answer).await.expect("the socket answers")
+    within(DEADLINE, "the socket answers", answer).await
 }
 
 fn subscribe(resource: &str) -> Value {
@@ -237,7 +230,7 @@ async fn subscriptions_share_a_part_of_the_memory_and_give_it_back() {
             second = socket(address).await;
         }
     };
-    tokio::time::timeout(DEADLINE, again).await.expect("the memory is there again");
+    within(DEADLINE, "the memory is there again", again).await;
     server.shutdown().await;
 }
 
@@ -281,13 +274,13 @@ async fn send_trace(base: &str, trace: &str, spans: usize, bytes: usize) {
     };
     let spans: Vec<Value> = (1..=spans).map(span).collect();
     let request = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": spans }] }] });
-    let sent = reqwest::Client::new().post(format!("{base}/v1/traces")).json(&request).send().await.unwrap();
+    let sent = crate::client().post(format!("{base}/v1/traces")).json(&request).send().await.unwrap();
     assert_eq!(sent.status(), StatusCode::OK);
 }
 
 /// Starts a run that judges a trace, and returns its events when it has ended.
 async fn judged(base: &str, trace: &str) -> String {
-    let client = reqwest::Client::new();
+    let client = crate::client();
     let trigger = json!({ "type": "traceid", "traceid": { "id": trace } });
     let specs = json!([{ "selector": "span[name = \"x\"]", "assertions": ["attr:large | length > 0"] }]);
     let spec = json!({ "id": trace, "name": trace, "trigger": trigger, "specs": specs });
@@ -296,9 +289,7 @@ async fn judged(base: &str, trace: &str) -> String {
     let run = client.post(format!("{base}/api/tests/{trace}/run")).json(&json!({})).send().await.unwrap();
     assert_eq!(run.status(), StatusCode::OK);
     let stream = client.get(format!("{base}/api/tests/{trace}/run/1/events/stream")).send();
-    tokio::time::timeout(DEADLINE, async { stream.await.unwrap().text().await.unwrap() })
-        .await
-        .expect("the run ends")
+    stream.await.unwrap().text().await.unwrap()
 }
 
 #[tokio::test]
@@ -333,7 +324,7 @@ async fn a_run_over_a_large_trace_can_be_read_and_says_what_it_left_out() {
     send_trace(&base, &id, 30_000, 1).await;
     let events = judged(&base, &id).await;
     assert!(events.contains("\"judged\""), "{events:.2000}");
-    let client = reqwest::Client::new();
+    let client = crate::client();
     let read = async |path: &str| -> Value {
         let answer = client.get(format!("{base}/api/tests/{id}/run{path}")).send().await.unwrap();
         assert_eq!(answer.status(), StatusCode::OK, "{path}");

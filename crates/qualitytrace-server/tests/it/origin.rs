@@ -21,7 +21,7 @@ async fn start(safety: Safety) -> (Server, String) {
 }
 
 async fn ask(method: &Method, url: &str, headers: &[(&str, &str)], body: &str) -> StatusCode {
-    let request = reqwest::Client::new().request(method.clone(), url).body(body.to_owned());
+    let request = crate::client().request(method.clone(), url).body(body.to_owned());
     let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
     request.send().await.unwrap().status()
 }

@@ -43,7 +43,7 @@ impl Fixture {
         let server = start(&database, limits).await;
         // Fails only when a provider is installed already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Self { server, database, client: reqwest::Client::new() }
+        Self { server, database, client: crate::client() }
     }
 
     fn http(&self) -> SocketAddr {

@@ -1,16 +1,12 @@
 //! Data that an older version stored and this one would refuse: it does not stop the server.
 
-use std::time::Duration;
-
+use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use sqlx::{AnyConnection, Connection as _};
 
 use crate::api::Bench;
 use crate::databases::Database;
-
-/// The deadline of a run whose peer cannot be reached.
-const DEADLINE: Duration = Duration::from_mins(1);
 
 fn test(id: &str, specs: &Value) -> Value {
     let trigger =
@@ -32,12 +28,11 @@ fn poisons() -> [(&'static str, Value); 3] {
 
 async fn ended(bench: &Bench, test: &str) {
     let path = format!("/api/tests/{test}/run/1");
-    let wait = async {
-        while bench.get(&path).await.json()["state"] != "TRIGGER_FAILED" {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    assert!(tokio::time::timeout(DEADLINE, wait).await.is_ok(), "the run of {test} does not end");
+    eventually(DEADLINE, format!("the run of {test} ends"), async || {
+        let run = bench.get(&path).await.json();
+        if run["state"] == "TRIGGER_FAILED" { Ok(()) } else { Err(run["state"].to_string()) }
+    })
+    .await;
 }
 
 /// Writes the data as a version without limits would have stored it.

@@ -1,10 +1,10 @@
 //! The register of services: fed by everything that arrives, whether it belongs to a run or not.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 
 use crate::api::Bench;
 use crate::databases::{Database, on_every_database};
@@ -115,14 +115,10 @@ async fn answered_addresses_are_learned_from_traces_of_no_run(database: &Databas
     let called = [("server.address", "stock.internal"), ("server.port", "8080")];
     deliver(&bench, "traces", &[("service.name", "shop")], json!([span(1, 0, 3, now(), &called)])).await;
     deliver(&bench, "traces", &[("service.name", "stock")], json!([span(2, 1, 2, now(), &[])])).await;
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
+    eventually(DEADLINE, "stock is known to answer", async || {
         let stock = service(&bench, "stock").await;
-        if stock["answers"] == json!(["stock.internal:8080"]) {
-            break;
-        }
-        assert!(Instant::now() < deadline, "stock is not known to answer: {stock}");
-        sleep(Duration::from_millis(200)).await;
-    }
+        if stock["answers"] == json!(["stock.internal:8080"]) { Ok(()) } else { Err(stock) }
+    })
+    .await;
     bench.server.shutdown().await;
 }

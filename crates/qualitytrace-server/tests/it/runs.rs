@@ -25,6 +25,7 @@ use qualitytrace_server::variables::Variables;
 use qualitytrace_server::wire::fold::RunState;
 use qualitytrace_server::wire::{Event, Outcome, RunEventKind};
 use qualitytrace_telemetry::Telemetry;
+use qualitytrace_testing::{DEADLINE, within};
 use tokio::sync::mpsc;
 
 use crate::requests;
@@ -82,7 +83,7 @@ impl Bench {
 
     /// Returns the trace and span that the system under test received.
     async fn context(&mut self) -> (String, String) {
-        self.requests.recv().await.unwrap()
+        within(DEADLINE, "the system is asked", self.requests.recv()).await.unwrap()
     }
 
     async fn send(&self, spans: Vec<Span>) {
@@ -126,7 +127,7 @@ impl Bench {
             if events.iter().any(&wanted) {
                 return events;
             }
-            changes.changed().await.unwrap();
+            within(DEADLINE, format!("another event than {events:?}"), changes.changed()).await.unwrap();
         }
     }
 
@@ -137,7 +138,7 @@ impl Bench {
             if self.store.run(&run.test, run.number).await.unwrap().unwrap().state == state {
                 return;
             }
-            changes.changed().await.unwrap();
+            within(DEADLINE, format!("the run becomes {state}"), changes.changed()).await.unwrap();
         }
     }
 }
@@ -212,7 +213,7 @@ async fn the_answer_can_be_judged_without_a_trace() {
     let run = bench.runner.start(&test, Variables::default()).await.unwrap();
     let events = bench.until(&run, is_judged).await;
     assert_eq!(outcome(&events), Outcome::Passed);
-    assert!(events.contains(&RunEventKind::WaitSkipped { debts: Vec::new() }));
+    assert!(events.contains(&RunEventKind::WaitSkipped { debts: Vec::new(), expected: Vec::new() }));
 }
 
 #[tokio::test]
@@ -397,7 +398,10 @@ async fn a_test_waits_by_its_own_polling_profile() {
     let test = stored(&bench.store, &with(r#"{"strategy":"no-polling"}"#)).await;
     let run = bench.runner.start(&test, Variables::default()).await.unwrap();
     let events = bench.until(&run, is_judged).await;
-    assert!(events.contains(&RunEventKind::WaitSkipped { debts: Vec::new() }), "{events:?}");
+    assert!(
+        events.contains(&RunEventKind::WaitSkipped { debts: Vec::new(), expected: Vec::new() }),
+        "{events:?}"
+    );
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ fn guarded(otlp: bool) -> Safety {
 }
 
 async fn ask(url: &str, method: Method, token: Option<&str>, body: &str) -> reqwest::Response {
-    let mut request = reqwest::Client::new().request(method, url).body(body.to_owned());
+    let mut request = crate::client().request(method, url).body(body.to_owned());
     request = request.header("content-type", "application/json");
     if let Some(token) = token {
         request = request.bearer_auth(token);
@@ -131,7 +131,7 @@ async fn tls_is_spoken_on_every_port_that_has_a_certificate() {
         let request = client.post(url).header("content-type", "application/json").body("{}");
         assert_eq!(request.send().await.unwrap().status(), StatusCode::OK);
     }
-    let plain = reqwest::Client::new().get(format!("http://{}/healthz", addresses.http)).send().await;
+    let plain = crate::client().get(format!("http://{}/healthz", addresses.http)).send().await;
     assert!(plain.is_err(), "a plain HTTP request gets no answer");
     server.shutdown().await;
 
@@ -233,7 +233,7 @@ async fn a_request_has_an_id() {
     let server = start(Limits::default(), guarded(false)).await;
     let url = format!("http://{}", server.addresses().http);
     let id = async |path: &str, given: Option<&str>| {
-        let mut request = reqwest::Client::new().get(format!("{url}{path}"));
+        let mut request = crate::client().get(format!("{url}{path}"));
         if let Some(given) = given {
             request = request.header("x-request-id", given);
         }

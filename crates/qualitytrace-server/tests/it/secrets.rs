@@ -42,7 +42,7 @@ impl Bench {
     async fn new(database: &Database) -> Self {
         let server = start(&database.url, KeyPlace::Memory).await.unwrap();
         let url = format!("http://{}", server.addresses().http);
-        Self { server, client: reqwest::Client::new(), url }
+        Self { server, client: crate::client(), url }
     }
 
     async fn send(&self, method: Method, path: &str, accept: &str, body: &str) -> (StatusCode, String) {
@@ -423,7 +423,7 @@ async fn a_wrong_key_is_refused_and_destroys_nothing() {
     let file = folder.path().join("secrets.key");
     let bench = |server: Server| {
         let url = format!("http://{}", server.addresses().http);
-        Bench { server, client: reqwest::Client::new(), url }
+        Bench { server, client: crate::client(), url }
     };
     let first = bench(start(&database.url, KeyPlace::File(file.clone())).await.unwrap());
     assert!(!file.exists(), "without a secret there is no need of a key");

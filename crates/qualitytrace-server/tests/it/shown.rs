@@ -2,13 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
 use qualitytrace_server::wire;
 use qualitytrace_server::wire::run::RunTrace;
+use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -16,9 +16,6 @@ use crate::api::{Bench, Got};
 use crate::databases::Database;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
-/// The deadline of a run whose trace is complete.
-const DEADLINE: Duration = Duration::from_mins(1);
-
 fn sent(id: u8, parent: u8, kind: u8, service: &str, name: &str) -> Value {
     let hex = |id: u8| if id == 0 { String::new() } else { format!("{id:016x}") };
     let span = json!({
@@ -44,16 +41,11 @@ async fn run(bench: &Bench) -> Value {
     let test = json!({ "type": "Test", "spec": { "id": "t", "name": "t", "trigger": trigger } });
     assert_eq!(bench.put("/api/tests", &test).await.status, StatusCode::CREATED);
     assert_eq!(bench.post("/api/tests/t/run", &json!({})).await.status, StatusCode::OK);
-    let wait = async {
-        loop {
-            let run = bench.get("/api/tests/t/run/1").await.json();
-            if run["state"] == "FINISHED" {
-                return run;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(DEADLINE, wait).await.expect("the run ends")
+    eventually(DEADLINE, "the run ends", async || {
+        let run = bench.get("/api/tests/t/run/1").await.json();
+        if run["state"] == "FINISHED" { Ok(run) } else { Err(run["state"].to_string()) }
+    })
+    .await
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use qualitytrace_server::config::Config;
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
+use qualitytrace_testing::{DEADLINE, eventually, within};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
@@ -13,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 /// The timeout of each trigger.
-const PATIENCE: &str = "60s";
+const TIMEOUT: &str = "60s";
 /// The time within which a stopped run must end; far less than the timeout, and far more than it takes.
 const BOUND: Duration = Duration::from_secs(10);
 
@@ -60,14 +61,14 @@ fn place(events: &[Value], kind: &str) -> Option<usize> {
 }
 
 /// Starts a test, waits until it hangs, stops it, and checks the result.
-async fn check(kind: &str, trigger: &Value, hangs: impl AsyncFnOnce()) {
-    let ((server, url), client) = (server().await, Client::new());
+async fn check(kind: &str, trigger: &Value, hangs: impl AsyncFnOnce(&Client, &str)) {
+    let ((server, url), client) = (server().await, crate::client());
     let test = json!({ "type": "Test", "spec": { "id": kind, "name": kind, "trigger": trigger } });
     client.put(&url).json(&test).send().await.unwrap().error_for_status().unwrap();
     let start = client.request(Method::POST, format!("{url}/{kind}/run")).json(&json!({}));
     start.send().await.unwrap().error_for_status().unwrap();
     let run = format!("{url}/{kind}/run/1");
-    hangs().await;
+    hangs(&client, &run).await;
     let wanted = Instant::now();
     client.post(format!("{run}/stop")).send().await.unwrap().error_for_status().unwrap();
     // The stream ends with the run.
@@ -94,24 +95,20 @@ async fn check(kind: &str, trigger: &Value, hangs: impl AsyncFnOnce()) {
 /// Like [`check`], for a trigger with a peer: the peer sees that the connection is closed.
 async fn check_peer(kind: &str, trigger: impl FnOnce(SocketAddr) -> Value) {
     let (address, mut told) = silent().await;
-    let mut hung_up = false;
-    check(kind, &trigger(address), async || {
-        assert_eq!(told.recv().await, Some("speaks"));
+    check(kind, &trigger(address), async |_, _| {
+        assert_eq!(within(DEADLINE, "the peer is spoken to", told.recv()).await, Some("speaks"));
     })
     .await;
-    while let Some(what) = told.recv().await {
-        if what == "hangs up" {
-            hung_up = true;
-            break;
-        }
-    }
-    assert!(hung_up, "{kind}");
+    within(DEADLINE, format!("{kind}: the connection is closed"), async {
+        while told.recv().await.expect("a connection is open") != "hangs up" {}
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn an_http_request_ends_with_its_run() {
     check_peer("http", |peer| {
-        json!({ "type": "http", "httpRequest": { "method": "GET", "url": format!("http://{peer}/"), "timeout": PATIENCE } })
+        json!({ "type": "http", "httpRequest": { "method": "GET", "url": format!("http://{peer}/"), "timeout": TIMEOUT } })
     })
     .await;
 }
@@ -121,7 +118,7 @@ async fn a_graphql_query_ends_with_its_run() {
     for introspection in [false, true] {
         check_peer("graphql", |peer| {
             json!({ "type": "graphql", "graphql": {
-                "url": format!("http://{peer}/"), "timeout": PATIENCE, "introspection": introspection,
+                "url": format!("http://{peer}/"), "timeout": TIMEOUT, "introspection": introspection,
                 "body": { "query": "{ a }" },
             } })
         })
@@ -136,7 +133,7 @@ async fn a_grpc_call_ends_with_its_run() {
         check_peer("grpc", |peer| {
             json!({ "type": "grpc", "grpc": {
                 "address": peer.to_string(), "method": "a.B.C", "protobufFile": protocol, "request": "{}",
-                "timeout": PATIENCE,
+                "timeout": TIMEOUT,
             } })
         })
         .await;
@@ -147,7 +144,7 @@ async fn a_grpc_call_ends_with_its_run() {
 async fn a_kafka_message_ends_with_its_run() {
     check_peer("kafka", |peer| {
         json!({ "type": "kafka", "kafka": {
-            "brokerUrls": [peer.to_string()], "topic": "t", "messageValue": "x", "timeout": PATIENCE,
+            "brokerUrls": [peer.to_string()], "topic": "t", "messageValue": "x", "timeout": TIMEOUT,
         } })
     })
     .await;
@@ -158,25 +155,23 @@ async fn a_command_ends_with_its_run() {
     let folder = tempfile::tempdir().unwrap();
     let note = folder.path().join("process");
     let line = format!("echo $$ > {0}.new; mv {0}.new {0}; sleep 60", note.display());
-    let trigger = json!({ "type": "exec", "exec": { "command": line, "timeout": PATIENCE } });
-    check("exec", &trigger, async || {
-        while !note.exists() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+    let trigger = json!({ "type": "exec", "exec": { "command": line, "timeout": TIMEOUT } });
+    check("exec", &trigger, async |_, _| {
+        eventually(DEADLINE, "the command is running", async || note.exists()).await;
     })
     .await;
     let process = std::fs::read_to_string(&note).unwrap();
     let entry = std::path::Path::new("/proc").join(process.trim());
-    while std::fs::read_to_string(entry.join("cmdline")).is_ok_and(|line| line.contains("sleep")) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually(DEADLINE, "the command is gone", async || {
+        !std::fs::read_to_string(entry.join("cmdline")).is_ok_and(|line| line.contains("sleep"))
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_wait_for_a_trace_ends_with_its_run() {
     let trigger = json!({ "type": "traceid", "traceid": { "id": "0102030405060708090a0b0c0d0e0f10" } });
-    // A wait cannot be observed, except that the run does not end.
-    check("traceid", &trigger, async || tokio::time::sleep(Duration::from_millis(300)).await).await;
+    check("traceid", &trigger, until_answered).await;
 }
 
 /// Starts a test with so many assertions, each of which reads all of a large response.
@@ -193,14 +188,13 @@ async fn judged(url: &str, client: &Client, subject: SocketAddr, id: &str, asser
     format!("{url}/{id}/run/1")
 }
 
-/// Waits until the run is being judged: the trigger got its response, and no trace is collected.
+/// Waits until the trigger got its response: the run waits for its trace, or is being judged if it collects none.
 async fn until_answered(client: &Client, run: &str) {
-    let answered = async {
-        while !matches!(state(client, run).await.as_str(), "AWAITING_TRACE" | "FINISHED") {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_mins(1), answered).await.expect("the trigger is answered");
+    eventually(DEADLINE, "the trigger is answered", async || {
+        let state = state(client, run).await;
+        if matches!(state.as_str(), "AWAITING_TRACE" | "FINISHED") { Ok(()) } else { Err(state) }
+    })
+    .await;
 }
 
 async fn state(client: &Client, run: &str) -> String {
@@ -217,7 +211,7 @@ async fn judging_ends_with_its_run() {
     let numbers = format!("[{}0]", "0,".repeat(200_000));
     let router = axum::Router::new().fallback(move || std::future::ready(numbers.clone()));
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    let ((server, url), client) = (server().await, Client::new());
+    let ((server, url), client) = (server().await, crate::client());
 
     // Measures how long a part of it takes on this machine now.
     let few = judged(&url, &client, subject, "few", FEW).await;
@@ -228,7 +222,7 @@ async fn judging_ends_with_its_run() {
 
     let many = judged(&url, &client, subject, "many", MANY).await;
     until_answered(&client, &many).await;
-    // An evaluation cannot be observed, except that the run does not end.
+    // An evaluation cannot be observed, except that the run does not end: it goes on for as long as the part took.
     tokio::time::sleep(part).await;
     let wanted = Instant::now();
     client.post(format!("{many}/stop")).send().await.unwrap().error_for_status().unwrap();

@@ -5,6 +5,7 @@ mod course;
 mod following;
 mod subject;
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -75,33 +76,18 @@ impl Bench {
 
     /// Returns the document at a path as soon as the predicate holds for it.
     async fn eventually(&self, path: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
-        let wanted = async {
-            loop {
-                let got = self.get(path).await.json();
-                if is_wanted(&got) {
-                    return got;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        };
-        within(path, wanted).await
+        eventually(DEADLINE, path, async || {
+            let got = self.get(path).await.json();
+            if is_wanted(&got) { Ok(got) } else { Err(got) }
+        })
+        .await
     }
 
     /// Returns the series of a run, waiting for its end.
     async fn series(&self, test: &str, run: &Value) -> Value {
-        loop {
-            let got = self.get(&format!("/api/tests/{test}/run/{run}/series?after=1000")).await.json();
-            if got.get("outcome").is_some() {
-                return got;
-            }
-        }
+        let path = format!("/api/tests/{test}/run/{run}/series?after=1000");
+        self.eventually(&path, |series| series.get("outcome").is_some()).await
     }
-}
-
-/// Waits for something that must happen.
-async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let longest = std::time::Duration::from_mins(1);
-    tokio::time::timeout(longest, work).await.unwrap_or_else(|_| panic!("it does not happen: {what}"))
 }
 
 fn states(run: &Value) -> Vec<&str> {
@@ -395,9 +381,9 @@ async fn stopping_any_run_of_a_series_ends_it(database: &Database) {
     // The first run has ended by now; the client knows no other.
     let stopped = bench.post(&format!("/api/tests/t/run/{first}/stop"), &json!({})).await;
     assert_eq!((stopped.status, stopped.text.as_str()), (StatusCode::OK, "{\"result\":\"success\"}\n"));
-    let ended = within("the series ends", bench.series("t", &first)).await;
+    let ended = bench.series("t", &first).await;
     assert_eq!(ended["outcome"], "stopped");
-    within("the second run ends", bench.events("/api/tests/t/run/2")).await;
+    bench.events("/api/tests/t/run/2").await;
     assert_eq!(bench.get("/api/tests/t/run/2").await.json()["state"], "STOPPED");
     let series =
         bench.eventually("/api/tests/t/run/1/series", |series| series["runs"][1]["outcome"] == "stopped");
@@ -409,7 +395,7 @@ async fn stopping_any_run_of_a_series_ends_it(database: &Database) {
         bench.post("/api/tests/t/run", &json!({ "repeat": 5, "retries": 0 })).await.json()["id"].clone();
     subject.hangs().await;
     bench.post("/api/tests/t/run/4/stop", &json!({})).await;
-    let ended = within("the second series ends", bench.series("t", &third)).await;
+    let ended = bench.series("t", &third).await;
     assert_eq!(ended["outcome"], "stopped");
     let series =
         bench.eventually("/api/tests/t/run/3/series", |series| series["runs"][1]["outcome"] == "stopped");
@@ -424,7 +410,7 @@ async fn a_step_ends_when_any_run_of_its_series_is_stopped(database: &Database) 
     bench.post("/api/testsuites/s/run", &json!({ "retries": 100 })).await;
     subject.hangs().await;
     assert_eq!(bench.post("/api/tests/t/run/1/stop", &json!({})).await.status, StatusCode::OK);
-    let events = within("the suite ends", bench.events("/api/testsuites/s/run/1")).await;
+    let events = bench.events("/api/testsuites/s/run/1").await;
     let ended = events.iter().find(|event| event["what"] == "stepEnded").unwrap();
     assert_eq!(ended["outcome"], "stopped", "{events:?}");
     assert_eq!(bench.get("/api/tests/t/run").await.headers["x-total-count"], "2");

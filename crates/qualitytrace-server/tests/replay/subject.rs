@@ -108,6 +108,7 @@ async fn answer(State(subject): State<Subject>, request: Request) -> Response {
     );
     tokio::spawn(async move {
         subject.deliver(spans).await;
+        // A system whose last span is late, in real time.
         tokio::time::sleep(late).await;
         subject.deliver(vec![publish]).await;
     });

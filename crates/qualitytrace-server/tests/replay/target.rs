@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use qualitytrace_testing::try_eventually;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -23,8 +24,6 @@ const FINAL: [&str; 7] = [
 ];
 /// The timeout of a run.
 const RUN_TIMEOUT: Duration = Duration::from_secs(12);
-/// The polling interval for its state.
-const POLL: Duration = Duration::from_millis(20);
 
 /// A request that was sent between two entries of the recording.
 #[derive(Debug, Deserialize)]
@@ -162,24 +161,21 @@ impl Target {
     }
 
     async fn wait(&self, run: &str, is_there: impl Fn(&str) -> bool) -> Result<(), String> {
-        let begin = Instant::now();
-        loop {
+        let reached = try_eventually(RUN_TIMEOUT, "the run has this state", async || {
             let response = self.client.get(format!("{}{run}", self.http)).send().await;
-            let response = response.map_err(|error| error.to_string())?;
+            let response = match response {
+                Ok(response) => response,
+                Err(error) => return Some(Err(error.to_string())),
+            };
             // A run that does not exist is not waited for.
             if !response.status().is_success() {
-                return Ok(());
+                return Some(Ok(()));
             }
             let shown: Value = response.json().await.unwrap_or_default();
-            if shown["state"].as_str().is_none_or(&is_there) {
-                return Ok(());
-            }
-            // The comparison that follows reports the error.
-            if begin.elapsed() > RUN_TIMEOUT {
-                return Ok(());
-            }
-            tokio::time::sleep(POLL).await;
-        }
+            shown["state"].as_str().is_none_or(&is_there).then_some(Ok(()))
+        });
+        // The comparison that follows reports a run that is not there in time.
+        reached.await.unwrap_or(Ok(()))
     }
 }
 

@@ -46,7 +46,7 @@ impl Crowd {
 
     /// Sends requests and disconnects before the response: at once, or after a while.
     async fn desert(&self, client: u64, round: u64) {
-        let patience = Duration::from_micros(100 << ((client + round) % 14));
+        let timeout = Duration::from_micros(100 << ((client + round) % 14));
         let words = format!("client {client} in round {round}, deserted");
         for (method, path, body) in [
             (Method::POST, format!("/api/testsuites/{SHARED}/run"), json!({})),
@@ -55,7 +55,7 @@ impl Crowd {
             (Method::GET, "/api/tests?take=5".to_owned(), Value::Null),
         ] {
             let request = self.http.request(method, format!("{}{path}", self.base)).json(&body);
-            if let Err(error) = request.timeout(patience).send().await {
+            if let Err(error) = request.timeout(timeout).send().await {
                 self.deserted(&error);
             }
         }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use qualitytrace_server::config::Config;
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
+use qualitytrace_testing::try_eventually;
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
@@ -88,12 +89,12 @@ pub(crate) async fn stress(url: &str, clients: u64, until: Until) -> Result<Repo
     crowd.answers(&mut report);
     let mut census = Census::open(url).await?;
     let begin = Instant::now();
-    while census.under_way().await? > 0 && begin.elapsed() < DRAIN_TIMEOUT {
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    if census.under_way().await? > 0 {
-        report.wrong.push(format!("runs are still under way {DRAIN_TIMEOUT:?} after the last was started"));
-    }
+    let ended = try_eventually(DRAIN_TIMEOUT, "every run ends", async || match census.under_way().await {
+        Ok(0) => Ok(()),
+        Ok(runs) => Err(format!("{runs} runs are under way")),
+        Err(error) => Err(error),
+    });
+    report.wrong.extend(ended.await.err());
     let _ = writeln!(report.text, "the last run ended {} s later", begin.elapsed().as_secs());
     let seen = std::mem::take(&mut *crowd.seen());
     census.compare(&seen, &mut report).await?;

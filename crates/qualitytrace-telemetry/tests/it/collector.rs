@@ -11,8 +11,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use http::{Request, Response, StatusCode};
@@ -27,7 +26,7 @@ use qualitytrace_telemetry::{
     SpanExt as _, Telemetry,
     config::{Config, Defaults, File, Severity, Sources},
 };
-use qualitytrace_testing::port;
+use qualitytrace_testing::{DEADLINE, eventually_blocking, port};
 use rustls::{
     ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
@@ -91,13 +90,12 @@ impl Collector {
     }
 
     fn wait_for(&mut self, port: u16) {
-        let end = Instant::now() + Duration::from_mins(1);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let log = || fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-            let ended = self.child.try_wait().unwrap();
-            assert!(ended.is_none() && Instant::now() < end, "the collector does not start: {}", log());
-            thread::sleep(Duration::from_millis(20));
-        }
+        let what = format!("the collector listens on port {port}");
+        eventually_blocking(DEADLINE, what, || {
+            let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+            assert!(self.child.try_wait().unwrap().is_none(), "the collector ended: {log}");
+            TcpStream::connect(("127.0.0.1", port)).map_err(|_| log)
+        });
     }
 
     /// Stops the collector, which then writes its file, and reads what it received.

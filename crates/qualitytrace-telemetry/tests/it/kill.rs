@@ -16,6 +16,7 @@ use qualitytrace_telemetry::{
     Telemetry,
     config::{Level, Signal, Transport},
 };
+use qualitytrace_testing::{DEADLINE, eventually_blocking};
 use tracing_subscriber::{layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 use crate::{
@@ -58,11 +59,9 @@ fn child() {
     if mode == "drain" {
         let started = Instant::now();
         // The balance is zero until the spool is read.
-        while telemetry.status().sinks[0].ledger.values().all(|balance| balance.recovered == 0)
-            && started.elapsed() < Duration::from_secs(30)
-        {
-            thread::sleep(Duration::from_millis(1));
-        }
+        eventually_blocking(DEADLINE, "the spool is read", || {
+            telemetry.status().sinks[0].ledger.values().any(|balance| balance.recovered > 0)
+        });
         assert!(telemetry.flush(Duration::from_mins(1)), "{}", telemetry.status().render());
         let took = started.elapsed();
         let status = telemetry.shutdown(Duration::from_secs(5));
@@ -75,6 +74,7 @@ fn child() {
         let (started, rate) = (Instant::now(), rate());
         for n in 0_u64.. {
             let due = started + Duration::from_nanos(n * 1_000_000_000 / rate);
+            // A steady rate in real time: this process is killed from outside.
             thread::sleep(due.saturating_duration_since(Instant::now()));
             drop(tracing::info_span!("s", n, route = "/api/tests/{id}", status = 200, user = "user-007"));
             let mut line = [0; 16];
@@ -127,8 +127,9 @@ fn created(folder: &Path) -> Vec<(i64, u64)> {
 }
 
 fn resident_bytes(child: &Child) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{}/statm", child.id())).unwrap_or_default();
-    text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4_096
+    let text = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let kibibytes = text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+    kibibytes.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
 #[test]
@@ -144,11 +145,13 @@ fn a_kill_during_an_outage_loses_only_the_last_milliseconds() {
     let mut most = 0;
     let enough = rate() * seconds;
     let lines = || fs::metadata(folder.path().join("created")).map_or(0, |meta| meta.len() / 16);
-    while lines() < enough {
+    let outage = Duration::from_secs(seconds) + DEADLINE;
+    eventually_blocking(outage, format!("{enough} spans are made"), || {
         assert!(child.try_wait().unwrap().is_none(), "the child ended by itself");
         most = most.max(resident_bytes(&child));
-        thread::sleep(Duration::from_millis(20));
-    }
+        let lines = lines();
+        if lines >= enough { Ok(()) } else { Err(lines) }
+    });
     child.kill().unwrap();
     child.wait().unwrap();
     let created = created(folder.path());

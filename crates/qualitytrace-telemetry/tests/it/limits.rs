@@ -7,10 +7,11 @@ use qualitytrace_telemetry::{
     CircuitState, KeyValue, Telemetry,
     config::{Signal, Transport},
 };
+use qualitytrace_testing::{DEADLINE, eventually_blocking};
 
 use crate::{
     basics::{config, sink, under},
-    receiver::{Fault, Receiver, number, wait_until},
+    receiver::{Fault, Receiver, number},
 };
 
 #[test]
@@ -23,7 +24,7 @@ fn a_receiver_that_asks_for_an_hour_gets_it() {
         let telemetry = Telemetry::start(config(None, vec![one])).unwrap();
         under(&telemetry, || drop(tracing::info_span!("s")));
         let health = || telemetry.status().sinks[0].health.clone();
-        wait_until(|| health().failed_requests > 0);
+        eventually_blocking(DEADLINE, "a request fails", || health().failed_requests > 0);
         let health = health();
         assert!(health.next_attempt_ms.is_some_and(|ms| ms > 3_000_000), "{transport:?} {health:?}");
         assert_eq!(health.circuit, CircuitState::Open);

@@ -15,10 +15,11 @@ use qualitytrace_telemetry::{
     Balance, SinkStatus, Telemetry,
     config::{Config, Signal, Transport},
 };
+use qualitytrace_testing::{DEADLINE, eventually_blocking};
 
 use crate::{
     basics::{config, sink, under},
-    receiver::{Fault, Receiver, number, wait_until},
+    receiver::{Fault, Receiver, number},
 };
 
 const NOWHERE: &str = "http://127.0.0.1:1";
@@ -52,7 +53,7 @@ fn balance(telemetry: &Telemetry) -> Balance {
 
 /// Waits until everything recorded so far is in the spool or in the memory of the sink.
 fn settle(telemetry: &Telemetry, created: u64) {
-    wait_until(|| balance(telemetry).created == created);
+    eventually_blocking(DEADLINE, "all spans are counted", || balance(telemetry).created == created);
 }
 
 fn span_numbers(receiver: &Receiver) -> Vec<i64> {
@@ -127,7 +128,9 @@ fn a_disk_that_the_spool_filled_is_used_again_when_the_receiver_is_back() {
     assert!(telemetry.flush(Duration::from_secs(30)), "{}", telemetry.status().render());
     assert_eq!(span_numbers(&receiver), (0..5_000).collect::<Vec<_>>());
     // The space is freed, and the problem is over, before anything else is written.
-    wait_until(|| status(&telemetry).problems.is_empty() && segments(disk.0.path()) == 0);
+    eventually_blocking(DEADLINE, "the problem is over and the spool is empty", || {
+        status(&telemetry).problems.is_empty() && segments(disk.0.path()) == 0
+    });
     down.store(true, SeqCst);
     spans(&telemetry, 5_000..5_100);
     settle(&telemetry, 5_100);
@@ -148,10 +151,14 @@ fn a_spool_that_is_removed_is_noticed_and_made_again() {
     spans(&telemetry, 0..20);
     settle(&telemetry, 20);
     fs::remove_dir_all(&root).unwrap();
-    wait_until(|| status(&telemetry).spool.unwrap().problem.is_some_and(|told| told.contains("was removed")));
+    eventually_blocking(DEADLINE, "the removed folder is reported", || {
+        status(&telemetry).spool.unwrap().problem.is_some_and(|told| told.contains("was removed"))
+    });
     spans(&telemetry, 20..40);
     settle(&telemetry, 40);
-    wait_until(|| segments(&root) > 0 && status(&telemetry).spool.unwrap().problem.is_none());
+    eventually_blocking(DEADLINE, "the spool is written again", || {
+        segments(&root) > 0 && status(&telemetry).spool.unwrap().problem.is_none()
+    });
     telemetry.shutdown(Duration::ZERO);
     drop(telemetry);
     let receiver = Receiver::start();
@@ -166,9 +173,11 @@ fn what_waits_in_memory_goes_to_the_disk_when_there_is_room() {
     disk.fill();
     spans(&telemetry, 0..200);
     settle(&telemetry, 200);
-    wait_until(|| status(&telemetry).memory_items > 0);
+    eventually_blocking(DEADLINE, "items are kept in memory", || status(&telemetry).memory_items > 0);
     disk.empty();
-    wait_until(|| status(&telemetry).memory_items == 0 && balance(&telemetry).in_flight == 0);
+    eventually_blocking(DEADLINE, "no item is in memory or in flight", || {
+        status(&telemetry).memory_items == 0 && balance(&telemetry).in_flight == 0
+    });
     let ended = telemetry.shutdown(Duration::ZERO);
     assert_eq!(ended.sinks[0].ledger[&Signal::Traces].dropped.total(), 0, "{}", ended.render());
     drop(telemetry);
@@ -185,11 +194,13 @@ fn a_spool_that_cannot_be_opened_is_opened_later() {
     let telemetry = Telemetry::start(one(&root, NOWHERE)).unwrap();
     spans(&telemetry, 0..50);
     settle(&telemetry, 50);
-    wait_until(|| status(&telemetry).memory_items == 50);
+    eventually_blocking(DEADLINE, "50 items are in memory", || status(&telemetry).memory_items == 50);
     fs::remove_file(&root).unwrap();
     let spooled =
         || status(&telemetry).spool.is_some_and(|spool| spool.bytes > 1_000 && spool.problem.is_none());
-    wait_until(|| spooled() && status(&telemetry).memory_items == 0);
+    eventually_blocking(DEADLINE, "the items are in the spool", || {
+        spooled() && status(&telemetry).memory_items == 0
+    });
     let status = telemetry.shutdown(Duration::ZERO);
     assert!(status.holds(), "{}", status.render());
     assert_eq!(status.sinks[0].ledger[&Signal::Traces].queued, 50);
@@ -218,7 +229,7 @@ fn leave(folder: &Path, id: &str, range: std::ops::Range<i64>) {
     spans(&telemetry, range);
     settle(&telemetry, count);
     // Wait for the file that names its sink.
-    wait_until(|| owners(folder) > 0);
+    eventually_blocking(DEADLINE, "the spool has an owner", || owners(folder) > 0);
     telemetry.shutdown(Duration::ZERO);
 }
 
@@ -234,7 +245,7 @@ fn the_spool_of_a_renamed_sink_is_taken_over() {
     // A sink with another address: the spool is reported and stays.
     let receiver = Receiver::start();
     let telemetry = Telemetry::start(named(folder.path(), "tracer.new", &receiver.url())).unwrap();
-    wait_until(|| telemetry.status().orphans.len() == 1);
+    eventually_blocking(DEADLINE, "the orphan is found", || telemetry.status().orphans.len() == 1);
     let orphan = telemetry.status().orphans[0].clone();
     assert_eq!(orphan.sink.as_deref(), Some("tracer.old"));
     assert!(orphan.bytes > 1_000 && Path::new(&orphan.path).exists(), "{orphan:?}");
@@ -243,7 +254,7 @@ fn the_spool_of_a_renamed_sink_is_taken_over() {
     drop(telemetry);
     // A sink with the same address under another name: the items are delivered.
     let telemetry = Telemetry::start(named(folder.path(), "tracer.new", NOWHERE)).unwrap();
-    wait_until(|| balance(&telemetry).recovered == 100);
+    eventually_blocking(DEADLINE, "100 items are recovered", || balance(&telemetry).recovered == 100);
     telemetry.reload(named(folder.path(), "tracer.new", &receiver.url()));
     assert!(telemetry.flush(Duration::from_secs(20)), "{}", telemetry.status().render());
     assert_eq!(span_numbers(&receiver), (0..100).collect::<Vec<_>>());
@@ -262,7 +273,7 @@ fn the_spool_of_a_former_sink_expires() {
         fs::File::options().write(true).open(file).unwrap().set_modified(old).unwrap();
     }
     let telemetry = Telemetry::start(named(folder.path(), "tracer.new", "http://127.0.0.1:2")).unwrap();
-    wait_until(|| fs::read_dir(folder.path()).unwrap().count() == 1);
+    eventually_blocking(DEADLINE, "one folder is left", || fs::read_dir(folder.path()).unwrap().count() == 1);
     assert!(telemetry.status().orphans.is_empty());
     telemetry.shutdown(Duration::ZERO);
 }
@@ -299,11 +310,15 @@ fn a_token_that_is_rotated_costs_nothing_if_items_are_held() {
             let telemetry = Telemetry::start(config(None, vec![one])).unwrap();
             spans(&telemetry, 0..100);
             settle(&telemetry, 100);
-            wait_until(|| status(&telemetry).health.failed_requests > 0);
+            eventually_blocking(DEADLINE, "a request fails", || {
+                status(&telemetry).health.failed_requests > 0
+            });
             let problem = status(&telemetry).health.last_problem.unwrap();
             assert!(problem.contains("who are you"), "{problem}");
             if !hold {
-                wait_until(|| balance(&telemetry).dropped.non_retryable == 100);
+                eventually_blocking(DEADLINE, "100 items are dropped", || {
+                    balance(&telemetry).dropped.non_retryable == 100
+                });
                 let status = status(&telemetry);
                 assert!(status.health.refused_requests > 0 && status.health.failures > 0, "{status:?}");
                 assert!(
@@ -340,7 +355,9 @@ fn what_waits_of_a_signal_that_is_switched_off_is_delivered() {
             without.sinks[0].endpoints.remove(&Signal::Logs);
             let mut telemetry = Telemetry::start(with_logs).unwrap();
             logs(&telemetry, 0..100);
-            wait_until(|| status(&telemetry).ledger[&Signal::Logs].created == 100);
+            eventually_blocking(DEADLINE, "100 log records are counted", || {
+                status(&telemetry).ledger[&Signal::Logs].created == 100
+            });
             if restart {
                 telemetry.shutdown(Duration::ZERO);
                 telemetry = Telemetry::start(without).unwrap();
@@ -375,7 +392,7 @@ fn a_sink_that_comes_back_has_what_it_had() {
     let receiver = Receiver::start();
     telemetry.reload(one(folder.path(), &receiver.url()));
     assert!(telemetry.flush(Duration::from_secs(20)), "{}", telemetry.status().render());
-    wait_until(|| receiver.got().spans.len() == 100);
+    eventually_blocking(DEADLINE, "100 spans arrive", || receiver.got().spans.len() == 100);
     let status = telemetry.shutdown(Duration::from_secs(5));
     assert!(status.holds() && status.retired.is_empty(), "{}", status.render());
 }

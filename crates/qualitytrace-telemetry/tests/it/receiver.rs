@@ -149,15 +149,6 @@ impl Receiver {
     }
 }
 
-/// Waits for a condition; panics after 30 s.
-pub(crate) fn wait_until(happened: impl Fn() -> bool) {
-    let patience = std::time::Instant::now() + Duration::from_secs(30);
-    while !happened() {
-        assert!(std::time::Instant::now() < patience, "it did not happen");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// The attribute `n` that tests number their items with.
 pub(crate) fn number(attributes: &[KeyValue]) -> Option<i64> {
     attributes.iter().find(|attribute| attribute.key == "n").and_then(|attribute| {
@@ -189,6 +180,7 @@ async fn serve(
     } else {
         inflate(&bytes, &encoding)
     };
+    // A receiver that is slow in real time.
     if fault == Fault::Delay {
         tokio::time::sleep(Duration::from_millis(15)).await;
     }

@@ -13,10 +13,11 @@ use qualitytrace_telemetry::{
     Telemetry,
     config::{Compression, Config, Signal, Transport},
 };
+use qualitytrace_testing::{DEADLINE, eventually_blocking};
 
 use crate::{
     basics::{config, sink, under},
-    receiver::{Fault, Receiver, number, wait_until},
+    receiver::{Fault, Receiver, number},
 };
 
 fn spans(telemetry: &Telemetry, range: std::ops::Range<i64>) {
@@ -91,7 +92,9 @@ fn retired_while_down(folder: &Path, receiver: &Receiver) -> Telemetry {
     let gone = sink("gone", &receiver.url(), Transport::Http);
     let telemetry = Telemetry::start(config(Some(folder), vec![gone])).unwrap();
     spans(&telemetry, 0..30);
-    wait_until(|| telemetry.status().sink("gone").unwrap().health.failures > 0);
+    eventually_blocking(DEADLINE, "a delivery fails", || {
+        telemetry.status().sink("gone").unwrap().health.failures > 0
+    });
     telemetry.reload(config(Some(folder), Vec::new()));
     telemetry
 }
@@ -106,10 +109,14 @@ fn a_sink_that_is_taken_away_delivers_when_its_receiver_is_back() {
     let telemetry = retired_while_down(folder.path(), &receiver);
     // It fails once more after the change, and its items are still not dropped.
     let failed = receiver.got().requests;
-    wait_until(|| receiver.got().requests > failed + 1);
+    eventually_blocking(DEADLINE, "the receiver gets further requests", || {
+        receiver.got().requests > failed + 1
+    });
     down.store(false, SeqCst);
-    wait_until(|| receiver.got().spans.len() == 30);
-    wait_until(|| telemetry.status().sink("gone").unwrap().ledger[&Signal::Traces].exported == 30);
+    eventually_blocking(DEADLINE, "30 spans arrive", || receiver.got().spans.len() == 30);
+    eventually_blocking(DEADLINE, "30 spans are counted as exported", || {
+        telemetry.status().sink("gone").unwrap().ledger[&Signal::Traces].exported == 30
+    });
     let status = telemetry.shutdown(Duration::from_secs(10));
     assert!(status.holds(), "{}", status.render());
 }

@@ -15,10 +15,11 @@ use qualitytrace_telemetry::{
     KeyValue, Telemetry,
     config::{Temporality, Transport},
 };
+use qualitytrace_testing::{DEADLINE, eventually_blocking};
 
 use crate::{
     basics::{config, sink},
-    receiver::{Receiver, wait_until},
+    receiver::Receiver,
 };
 
 const DELTA: i32 = 1;
@@ -47,7 +48,9 @@ fn received(temporality: Temporality) -> Vec<Metric> {
     difference.add(5, &labels);
     durations.record(0.5, &labels);
     let arrived = |name: &str| receiver.got().metrics.iter().any(|metric| metric.name == name);
-    wait_until(|| ["things", "difference", "durations", "observed"].into_iter().all(arrived));
+    eventually_blocking(DEADLINE, "all metrics arrive", || {
+        ["things", "difference", "durations", "observed"].into_iter().all(arrived)
+    });
     // A changed sink keeps its earlier points.
     one.service_name = Some("renamed".to_owned());
     telemetry.reload(config(None, vec![one]));

@@ -10,11 +10,12 @@ use qualitytrace_telemetry::{
     KeyValue, Telemetry,
     config::{Aggregation, Config, DefaultHistogram, ExemplarFilter, InstrumentType, Temporality},
 };
+use qualitytrace_testing::{DEADLINE, eventually_blocking};
 
 use crate::{
     basics::under,
     config::{good, read},
-    receiver::{Receiver, wait_until},
+    receiver::Receiver,
     words::declarative,
 };
 
@@ -252,7 +253,7 @@ fn exponential_points_are_also_told_as_differences() {
     let durations = telemetry.histogram("shop", "durations", "s", "How long", &[]);
     let arrived = || find(&receiver.got().metrics, "durations").is_some();
     durations.record(1.0, &[]);
-    wait_until(arrived);
+    eventually_blocking(DEADLINE, "the metrics arrive", arrived);
     durations.record(1.0, &[]);
     // Far from the first value, so that the scale becomes coarser.
     durations.record(1e9, &[]);

@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::http::{self, Answer};
 use super::{Attack, Outcome, Target};
+use crate::try_eventually_blocking;
 
 /// Timeout of one request within an attack.
 pub(super) const LONGEST: Duration = Duration::from_mins(1);
@@ -140,17 +141,11 @@ const MEMORY: [Attack; 3] = [
             streams.push(begun.map_err(|error| error.to_string())?);
         }
         // The server drops all of them: then it has memory for another request.
-        let deadline = Instant::now() + Duration::from_secs(50);
-        loop {
+        let again = "there is memory for another request";
+        try_eventually_blocking(Duration::from_secs(50), again, || {
             let list = to.get("/api/tests/large/run?take=20", LONGEST)?;
-            if list.status == 200 {
-                return Ok("200 for others".to_owned());
-            }
-            if Instant::now() > deadline {
-                return Err(format!("others get {}", list.status));
-            }
-            thread::sleep(Duration::from_secs(1));
-        }
+            if list.status == 200 { Ok("200 for others".to_owned()) } else { Err(list.status.to_string()) }
+        })
     }),
 ];
 
@@ -196,13 +191,10 @@ const CROWDS: [Attack; 2] = [
         drop(flood);
         let trace = format!("{:032x}", 0xadd_fffe_u64);
         let headers = [("content-type", "application/x-protobuf")];
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while to.send("POST", "/v1/traces", &headers, &request(&trace, 3), LONGEST)?.status != 200 {
-            if Instant::now() > deadline {
-                return Err("there is no room any more".to_owned());
-            }
-            thread::sleep(Duration::from_millis(100));
-        }
+        try_eventually_blocking(Duration::from_secs(30), "there is room for a sender again", || {
+            let sent = to.send("POST", "/v1/traces", &headers, &request(&trace, 3), LONGEST)?;
+            if sent.status == 200 { Ok(()) } else { Err(sent.status.to_string()) }
+        })?;
         answered(&small)
     }),
 ];
@@ -237,20 +229,12 @@ fn judged(to: &Target, id: &str, trace: &str, parts: &str) -> Outcome {
     let headers = [("content-type", "application/json")];
     expect(&to.send("PUT", "/api/tests", &headers, definition.as_bytes(), LONGEST)?, &[200, 201])?;
     expect(&to.post(&format!("/api/tests/{id}/run"), "{}", LONGEST)?, &[200])?;
-    let deadline = Instant::now() + Duration::from_secs(100);
-    loop {
+    let runs = try_eventually_blocking(Duration::from_secs(100), "the run ends", || {
         let runs = to.get(&format!("/api/tests/{id}/run?take=1"), LONGEST)?;
-        if runs.text.contains(r#""state":"FINISHED""#)
-            || runs.text.contains("_FAILED\"")
-            || runs.status >= 400
-        {
-            return answered(&runs);
-        }
-        if Instant::now() > deadline {
-            return Err("the run does not end".to_owned());
-        }
-        thread::sleep(Duration::from_millis(200));
-    }
+        let has_ended = [r#""state":"FINISHED""#, "_FAILED\""].iter().any(|state| runs.text.contains(state));
+        if has_ended || runs.status >= 400 { Ok(runs) } else { Err(runs.text) }
+    });
+    answered(&runs?)
 }
 
 /// An OTLP request in protobuf with a chain of spans.

@@ -1,11 +1,11 @@
 //! Attacks on a server with tokens and denied addresses.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::cases::{LONGEST, attack, expect};
 use super::http::{self, Answer};
 use super::{Attack, FULL, READ, Target};
+use crate::try_eventually_blocking;
 
 /// All attacks.
 pub(super) const ALL: [Attack; 3] = [
@@ -80,15 +80,10 @@ fn failure(to: &Target, id: &str, trigger: &str) -> Result<String, String> {
     );
     expect(&send(to, FULL, "PUT", "/api/tests", &definition)?, &[200, 201])?;
     expect(&send(to, FULL, "POST", &format!("/api/tests/{id}/run"), "{}")?, &[200])?;
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        let run = send(to, FULL, "GET", &format!("/api/tests/{id}/run/1"), "")?;
-        if run.text.contains("_FAILED\"") || run.text.contains("\"FINISHED\"") {
-            return Ok(run.text);
-        }
-        if Instant::now() > deadline {
-            return Err(format!("the run does not end: {trigger}"));
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
+    let (path, what) = (format!("/api/tests/{id}/run/1"), format!("the run ends: {trigger}"));
+    try_eventually_blocking(Duration::from_secs(20), what, || {
+        let run = send(to, FULL, "GET", &path, "")?;
+        let has_ended = run.text.contains("_FAILED\"") || run.text.contains("\"FINISHED\"");
+        if has_ended { Ok(run.text) } else { Err(run.text) }
+    })
 }

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use super::cases::{LONGEST, attack, expect, half_sent, request};
 use super::http;
 use super::{Attack, FULL, Outcome, READ, Target};
+use crate::try_eventually_blocking;
 
 /// Timeout of a wait.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// All attacks.
 pub(super) const ALL: [Attack; 5] = [
@@ -39,7 +40,8 @@ fn inner_server(to: &Target) -> Outcome {
     command.args(["run", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"]).arg(folder.file("test.json"));
     command.env_remove("QUALITYTRACE_SERVER_URL").env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
     let mut run = Program::start(command)?;
-    let found = eventually("the command is run", || fs::read_to_string(&endpoint).ok())?;
+    let found =
+        try_eventually_blocking(TIMEOUT, "the command is run", || fs::read_to_string(&endpoint).ok())?;
     let address = found.trim().trim_start_matches("http://").trim_end_matches('/');
     let address: SocketAddr = address.parse().map_err(|_| format!("`{found}` is no address"))?;
     let headers = [("content-type", "application/json")];
@@ -55,7 +57,7 @@ fn inner_server(to: &Target) -> Outcome {
             .map_err(|why| format!("{method} {path}: {why}"))?;
     }
     write(&go, "")?;
-    let status = eventually("the run ends", || run.0.try_wait().ok().flatten())?;
+    let status = try_eventually_blocking(TIMEOUT, "the run ends", || run.0.try_wait().ok().flatten())?;
     if status.success() {
         Ok("401 for others".to_owned())
     } else {
@@ -75,20 +77,16 @@ fn exporting_to_itself(to: &Target) -> Outcome {
     write(&folder.file("server.yaml"), &config)?;
     let arguments = ["--config", &folder.file("server.yaml").display().to_string()];
     let (_server, address) = serve(to, &folder, port, "127.0.0.1", &arguments)?;
-    // The effects of the start are over, and the server has received its own requests.
-    let mut before = received(address)?;
-    let settled = Instant::now() + PATIENCE;
-    loop {
+    // The effects of the start are over, and the server has received its own requests. That nothing comes can only be
+    // seen over some time.
+    let before = try_eventually_blocking(TIMEOUT, "no span comes for a second", || {
+        let before = received(address)?;
         thread::sleep(Duration::from_secs(1));
-        let now = received(address)?;
-        if now == before && now > 0 {
-            break;
+        match received(address)? - before {
+            0 if before > 0 => Ok(before),
+            more => Err(format!("{before} spans, and {more} in a second")),
         }
-        if Instant::now() > settled {
-            return Err(format!("{} spans in the last second of {} s", now - before, PATIENCE.as_secs()));
-        }
-        before = now;
-    }
+    })?;
     thread::sleep(Duration::from_secs(5));
     match received(address)? - before {
         0 => Ok(format!("{before} spans of the start, none at idle")),
@@ -120,7 +118,7 @@ fn commands_on_an_exposed_server(to: &Target) -> Outcome {
     let stored = send("PUT", "/api/tests", &test)?;
     if stored.status < 400 {
         expect(&send("POST", "/api/tests/exposed/run", "{}")?, &[200, 400, 403])?;
-        eventually("the run ends", || {
+        try_eventually_blocking(TIMEOUT, "the run ends", || {
             let run = send("GET", "/api/tests/exposed/run/1", "").ok()?;
             (run.status == 404 || run.text.contains("_FAILED\"") || run.text.contains("\"FINISHED\""))
                 .then_some(())
@@ -143,7 +141,7 @@ fn withdrawn_token(to: &Target) -> Outcome {
     if !hup.is_ok_and(|status| status.success()) {
         return Err("the server cannot be told to reload".to_owned());
     }
-    let closed = Instant::now() + PATIENCE;
+    let closed = Instant::now() + TIMEOUT;
     loop {
         // Frames of the server: pings until it closes the socket.
         let mut head = [0; 2];
@@ -167,8 +165,8 @@ fn withdrawn_token(to: &Target) -> Outcome {
 /// Opens a web socket with a token.
 fn socket(address: SocketAddr, token: &str) -> Result<TcpStream, String> {
     let opened = || -> std::io::Result<(TcpStream, String)> {
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         write!(
             stream,
             "GET /ws HTTP/1.1\r\nhost: {address}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
@@ -234,24 +232,10 @@ fn serve(
         command
     })?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    eventually("the server starts", || {
+    try_eventually_blocking(TIMEOUT, "the server starts", || {
         http::send(address, "GET", "/healthz", &[], b"", Duration::from_secs(1)).ok()
     })?;
     Ok((server, address))
-}
-
-/// Waits for a condition, with a limit.
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T, String> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return Ok(found);
-        }
-        if Instant::now() > deadline {
-            return Err(format!("it does not happen that {what}"));
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {

@@ -138,6 +138,7 @@ impl Sending {
 
     fn go_on(mut self, queue: &Mutex<Vec<Span>>) {
         loop {
+            // A real exporter in another process: the interval is what the tests are about.
             std::thread::sleep(self.manner.every);
             loop {
                 let batch: Vec<Span> = {
@@ -161,6 +162,7 @@ impl Sending {
         let json = [("content-type", "application/json")];
         while began.elapsed() < BATCH_LIMIT {
             if Instant::now() < self.not_before {
+                // Back-off after a refusal, as exporters do.
                 let wait = self.not_before.min(began + BATCH_LIMIT);
                 std::thread::sleep(wait.saturating_duration_since(Instant::now()));
                 continue;

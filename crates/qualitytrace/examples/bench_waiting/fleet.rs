@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use qualitytrace_testing::eventually;
 use qualitytrace_testing::instrumented::exporter::{Delivery, Manner};
 use qualitytrace_testing::instrumented::{Plan, serve};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -102,11 +103,7 @@ impl Fleet {
     }
 
     async fn answers(&self, name: &str) {
-        let begun = tokio::time::Instant::now();
-        while self.probe(name).await.is_err() {
-            assert!(begun.elapsed() < START_LIMIT, "{name} does not answer");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        eventually(START_LIMIT, format!("{name} answers"), async || self.probe(name).await.is_ok()).await;
     }
 
     /// Sends a health check to a service, which causes a span in a separate trace.

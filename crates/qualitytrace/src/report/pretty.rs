@@ -133,10 +133,7 @@ fn findings(run: &TestReport) -> String {
 /// Notes the missing parts of a trace whose test passed: the verdict does not depend on them, but they may be of
 /// interest.
 fn unpaid(text: &mut String, report: &TestReport) {
-    let mut debts = report
-        .debts
-        .iter()
-        .filter(|debt| debt.contains("has no answering span") || debt.contains("earlier runs"));
+    let mut debts = report.expected.iter().filter_map(|at| report.debts.get(*at));
     if let Some(first) = debts.next() {
         let more = match debts.count() {
             0 => String::new(),

@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::Client;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
@@ -13,10 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::busy::{put, start};
 use crate::late_spans_load::program::Served;
-use crate::program;
-
-/// Far more than any of these waits takes.
-const DEADLINE: Duration = Duration::from_mins(2);
+use crate::{client, program};
 
 /// A system under test that counts its concurrent requests and answers when its gate is open. It has no spans.
 struct System {
@@ -72,21 +69,6 @@ impl System {
     }
 }
 
-fn client() -> Client {
-    // Fails when a provider is installed already, which is fine.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::new()
-}
-
-pub(crate) async fn eventually(what: &str, happened: impl AsyncFn() -> bool) {
-    let wait = async {
-        while !happened().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    assert!(tokio::time::timeout(DEADLINE, wait).await.is_ok(), "{what}: not within {DEADLINE:?}");
-}
-
 /// How many runs of these tests are in this state.
 async fn count(client: &Client, server: &Served, tests: &[&str], state: &str) -> usize {
     let mut count = 0;
@@ -109,13 +91,13 @@ async fn two_hundred_first_runs_wait_for_their_spans_at_one_time() {
     for _ in 0..RUNS {
         assert!(start(&client, &server, "t").await.status().is_success());
     }
-    eventually("16 triggers are under way", async || system.asked() == 16).await;
-    eventually("the others wait for their turn", async || {
+    eventually(DEADLINE, "16 triggers are under way", async || system.asked() == 16).await;
+    eventually(DEADLINE, "the others wait for their turn", async || {
         count(&client, &server, &["t"], "CREATED").await == RUNS - 16
     })
     .await;
     system.open();
-    eventually("every run waits for its spans", async || {
+    eventually(DEADLINE, "every run waits for its spans", async || {
         count(&client, &server, &["t"], "AWAITING_TRACE").await == RUNS
     })
     .await;
@@ -134,11 +116,12 @@ async fn runs_that_wait_for_spans_have_a_bound_of_their_own() {
         assert!(start(&client, &server, "t").await.status().is_success());
     }
     let waiting = async || count(&client, &server, &["t"], "AWAITING_TRACE").await;
-    eventually("three runs wait for spans", async || waiting().await == 3).await;
+    eventually(DEADLINE, "three runs wait for spans", async || waiting().await == 3).await;
     assert_eq!(count(&client, &server, &["t"], "CREATED").await, 2);
     let stop = client.post(server.url("/api/tests/t/run/1/stop")).send().await.unwrap();
     assert!(stop.status().is_success());
-    eventually("the next one may begin", async || system.asked() == 4 && waiting().await == 3).await;
+    eventually(DEADLINE, "the next one may begin", async || system.asked() == 4 && waiting().await == 3)
+        .await;
     assert_eq!(count(&client, &server, &["t"], "CREATED").await, 1);
 }
 
@@ -177,9 +160,9 @@ async fn check_parallel(arguments: &[&str]) {
     let tests = write_tests(folder.path(), &system);
     let url = server.url("");
     let run = run(folder.path(), &[&["--server", &url, "--parallel", "2"], arguments].concat());
-    eventually("two triggers are under way", async || system.asked() == 2).await;
+    eventually(DEADLINE, "two triggers are under way", async || system.asked() == 2).await;
     system.open();
-    eventually("every test waits for its spans", async || {
+    eventually(DEADLINE, "every test waits for its spans", async || {
         count(&client, &server, &tests, "AWAITING_TRACE").await == tests.len()
     })
     .await;
@@ -210,10 +193,10 @@ async fn parallel_bounds_the_triggers_of_a_server_that_the_command_line_starts()
     std::fs::write(folder.path().join("suite.json"), suite.to_string()).unwrap();
     let off = ["--otlp-grpc-addr", "off", "--otlp-http-addr", "off"];
     let run = run(folder.path(), &[&["--parallel", "2"], &off[..]].concat());
-    eventually("two triggers are under way", async || system.asked() == 2).await;
+    eventually(DEADLINE, "two triggers are under way", async || system.asked() == 2).await;
     system.open();
     // None of the runs can end while these tests last.
-    eventually("every step of the suite was triggered", async || system.asked() == 6).await;
+    eventually(DEADLINE, "every step of the suite was triggered", async || system.asked() == 6).await;
     assert_eq!(system.peak(), 2);
     drop(run);
 }

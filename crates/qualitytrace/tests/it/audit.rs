@@ -156,7 +156,7 @@ async fn every_change_is_recorded_with_its_author() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let server = Server::start(config).await.unwrap();
     let base = format!("http://{}", server.addresses().http);
-    let client = reqwest::Client::new();
+    let client = crate::client();
     let value = json!({ "key": "K", "value": "hunter2-hunter2", "type": "secret" });
     let set = json!({ "type": "VariableSet", "spec": { "id": "set", "name": "s", "values": [value] } });
     let trigger = json!({ "type": "http", "httpRequest": { "method": "GET", "url": "http://127.0.0.1:9/" } });

@@ -63,7 +63,7 @@ async fn poor(State(otlp): State<String>, headers: HeaderMap) -> &'static str {
         "attributes": [attribute],
     });
     let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
-    let sent = reqwest::Client::new().post(format!("http://{otlp}/v1/traces")).json(&body).send().await;
+    let sent = crate::client().post(format!("http://{otlp}/v1/traces")).json(&body).send().await;
     sent.unwrap().error_for_status().unwrap();
     "yes"
 }

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -38,7 +39,11 @@ impl Gate {
 
     /// Waits until it got this many requests.
     pub(crate) async fn asked(&self, times: usize) {
-        until(async || self.asked.load(Ordering::SeqCst) >= times).await;
+        eventually(DEADLINE, format!("the system gets {times} requests"), async || {
+            let asked = self.times();
+            if asked >= times { Ok(()) } else { Err(asked) }
+        })
+        .await;
     }
 
     /// How many requests it got so far.
@@ -51,13 +56,6 @@ impl Gate {
         let trigger = json!({ "type": "http", "httpRequest": { "method": "GET", "url": self.url } });
         let spec = json!({ "id": id, "name": id, "trigger": trigger, "skipTraceCollection": true });
         json!({ "type": "Test", "spec": spec })
-    }
-}
-
-/// Waits for a condition.
-pub(crate) async fn until(happened: impl AsyncFn() -> bool) {
-    while !happened().await {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
 }
 
@@ -76,7 +74,7 @@ async fn a_full_queue_is_said_and_the_command_line_comes_again() {
     let gate = Gate::start().await;
     let limits = ["--runs.concurrency", "1", "--runs.queue", "1"];
     let server = Served::start(program(), "sqlite::memory:", &limits).await;
-    let client = Client::new();
+    let client = crate::client();
     put(&client, &server, &gate.test("t")).await;
     // One is running, one waits, and there is no room for a third.
     assert_eq!(start(&client, &server, "t").await.status(), StatusCode::OK);
@@ -95,7 +93,7 @@ async fn a_full_queue_is_said_and_the_command_line_comes_again() {
     run.args(["run", "test.json", "--server", &server.url("")]).current_dir(folder.path());
     let run = tokio::spawn(async move { run.output().await.unwrap() });
     // The server's metrics show when the command line was refused, too.
-    until(async || {
+    eventually(DEADLINE, "the command line is refused", async || {
         let metrics = client.get(server.url("/metrics")).send().await.unwrap().text().await.unwrap();
         let is_count = |line: &&str| line.contains("_count{") && line.contains("=\"429\"");
         let times = |line: &str| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use qualitytrace_testing::{DEADLINE, eventually};
 
 use crate::kill::fresh_database;
 use crate::late_spans_load::client::{Client, Events, Started};
@@ -43,9 +44,10 @@ async fn no_run_is_lost_or_triggered_twice_when_a_server_is_killed() {
         tokio::spawn(async move { client.events(&run).await })
     });
     let streams: Vec<_> = streams.collect();
-    while streams.iter().filter(|stream| stream.is_finished()).count() < RUNS / 10 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually(DEADLINE, "a tenth of the runs has ended", async || {
+        streams.iter().filter(|stream| stream.is_finished()).count() >= RUNS / 10
+    })
+    .await;
     doomed.child.kill().await.unwrap();
 
     let ended: Vec<Events> = join_all(streams).await.into_iter().map(Result::unwrap).collect();
@@ -85,9 +87,7 @@ async fn every_server_follows_stops_and_skips_runs_of_the_other() {
     for _ in 0..4 {
         runs.push(run(&here).await);
     }
-    while under_way(&there, &runs).await < 2 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually(DEADLINE, "each server has a run", async || under_way(&there, &runs).await >= 2).await;
     // It makes no difference where a run was started and where it runs; one that waits ends at once.
     for (at, run) in runs.iter().enumerate().rev() {
         let client = if at % 2 == 0 { &here } else { &there };
@@ -98,9 +98,10 @@ async fn every_server_follows_stops_and_skips_runs_of_the_other() {
     }
 
     let waiting = here.start("t", false, true).await;
-    while here.state(&waiting).await != "AWAITING_TRACE" {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually(DEADLINE, "the run waits for its trace", async || {
+        here.state(&waiting).await == "AWAITING_TRACE"
+    })
+    .await;
     here.ask(&waiting, "skipPolling").await;
     there.ask(&waiting, "skipPolling").await;
     let events = there.events(&waiting).await;

@@ -5,9 +5,9 @@ mod unheard;
 
 use std::time::Duration;
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use serde_json::{Value, json};
 use tokio::process::Command;
-use tokio::time::{Instant, sleep};
 
 use crate::late_spans_load::client::{Client, Started};
 use crate::late_spans_load::program::Served;
@@ -32,6 +32,18 @@ async fn an_unanswered_call_hides_unheard_services_unless_its_peer_is_listed_as_
         let ran = run_test(test, plan, arguments).await;
         assert_eq!(ran.code, Some(0), "{}", ran.text);
     }
+}
+
+#[tokio::test]
+async fn an_unanswered_call_that_the_verdict_does_not_need_is_noted() {
+    let test = test("/", r#"span[name = "GET /"]"#, &format!("{COUNT} = 1"), "");
+    let ran = run_test(&test, &[("/", &[ROOT, CALL])], &[]).await;
+    assert_eq!(ran.code, Some(0), "{}", ran.text);
+    holds(&ran.text, &["not needed: the call `POST` (shop, span 0000000000000003)"]);
+    // Nothing is noted of a span that no call and no earlier run leads to expect.
+    let stray = Sent { parent: 9, ..LEAF };
+    let ran = run_test(&test, &[("/", &[ROOT, stray])], &[]).await;
+    assert!(!ran.text.contains("not needed:"), "{}", ran.text);
 }
 
 #[tokio::test]
@@ -246,7 +258,7 @@ async fn start(server: &Served, system: &System, name: &str, periodic: &Value) -
         "specs": [{ "selector": selector, "assertions": [format!("{COUNT} = 1")] }],
         "pollingProfile": { "strategy": "periodic", "periodic": periodic },
     });
-    let http = reqwest::Client::new();
+    let http = crate::client();
     let stored = http.put(server.url("/api/tests")).json(&json!({ "type": "Test", "spec": spec })).send();
     stored.await.unwrap().error_for_status().unwrap();
     // Settings of the run apply to its correction, too.
@@ -265,11 +277,11 @@ async fn start(server: &Served, system: &System, name: &str, periodic: &Value) -
 }
 
 async fn until_state(client: &Client, run: &Started, state: &str) {
-    let deadline = Instant::now() + Duration::from_mins(1);
-    while client.state(run).await != state {
-        assert!(Instant::now() < deadline, "the run does not become {state}");
-        sleep(Duration::from_millis(50)).await;
-    }
+    eventually(DEADLINE, format!("the run becomes {state}"), async || {
+        let now = client.state(run).await;
+        if now == state { Ok(()) } else { Err(now) }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -335,8 +347,8 @@ async fn a_server_that_stood_still_reads_first_what_its_sockets_hold() {
         assert!(Command::new("kill").args([name, &pid]).status().await.unwrap().success());
     };
     signal("-STOP").await;
-    // Longer than the run may take, and than the spans take to come.
-    sleep(Duration::from_secs(6)).await;
+    // The process stands still for longer than the run may take, and than the spans take to come.
+    tokio::time::sleep(Duration::from_secs(6)).await;
     signal("-CONT").await;
     let events = client.events(&run).await;
     assert_eq!(events.verdict(), "passed", "{events:?}");

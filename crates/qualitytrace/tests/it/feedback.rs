@@ -2,15 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::Client;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::time::MissedTickBehavior;
 
 use crate::late_spans_load::program::Served;
 use crate::program;
 
-const PATIENCE: Duration = Duration::from_mins(2);
 /// Polling interval. It is long because each poll is a request, of which some is recorded.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Spans and log lines of one poll at the level `trace`.
@@ -27,15 +28,14 @@ async fn status(client: &Client, server: &Served) -> Value {
 
 /// Waits until a sum over all sinks is reached; returns that status.
 async fn until(client: &Client, server: &Served, sum: impl Fn(&Value) -> u64, least: u64) -> Value {
-    let end = Instant::now() + PATIENCE;
-    loop {
+    let mut poll = tokio::time::interval(LOOK_AGAIN);
+    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    eventually(DEADLINE, format!("{least} is reached"), async || {
+        poll.tick().await;
         let status = status(client, server).await;
-        if sum(&status) >= least {
-            return status;
-        }
-        assert!(Instant::now() < end, "{least} is not reached: {status:#}");
-        tokio::time::sleep(LOOK_AGAIN).await;
-    }
+        if sum(&status) >= least { Ok(status) } else { Err(format!("{status:#}")) }
+    })
+    .await
 }
 
 fn sinks(status: &Value) -> Vec<Value> {
@@ -72,7 +72,7 @@ async fn feeds_itself(config: impl Fn(u16) -> String, declarative: bool, argumen
         all.extend(["--config", path]);
     }
     let server = Served::start_in(program(), &variables, &all).await;
-    let client = Client::builder().no_proxy().build().unwrap();
+    let client = crate::client();
     // It is working, and the effects of the start are over.
     let before = until(&client, &server, delivered, 10).await;
     let idle = Instant::now();
@@ -159,7 +159,7 @@ async fn refusals_and_losses_are_lines_in_the_log_and_failures_in_the_status() {
     std::fs::write(data.join("telemetry"), "in the way").unwrap();
     let arguments = ["--config", file.to_str().unwrap(), "--data-dir", data.to_str().unwrap()];
     let mut server = Served::start(program(), "sqlite::memory:", &arguments).await;
-    let client = Client::builder().no_proxy().build().unwrap();
+    let client = crate::client();
     for _ in 0..20 {
         client.get(server.url("/api/tests")).send().await.unwrap();
     }
@@ -173,7 +173,7 @@ async fn refusals_and_losses_are_lines_in_the_log_and_failures_in_the_status() {
     let mut missing =
         vec!["telemetry spool has a problem", "telemetry sink has a problem", "telemetry items were lost"];
     while !missing.is_empty() {
-        let line = tokio::time::timeout(PATIENCE, server.logged("telemetry ")).await.unwrap();
+        let line = server.logged("telemetry ").await;
         missing.retain(|part| !line.contains(part));
     }
 }

@@ -54,7 +54,7 @@ async fn what_is_acknowledged_while_the_disk_is_full_is_stored() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("full.db");
     let url = format!("sqlite://{}", database.display());
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = crate::client();
     let mut server = Served::start(program(), &url, &[]).await;
     let mut acknowledged = vec![store(&client, &server, 0).await];
     assert_eq!(acknowledged, [[true; 2]]);
@@ -82,7 +82,7 @@ async fn a_database_whose_file_is_gone_acknowledges_nothing() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
     let (database, aside) = (folder.path().join("gone.db"), folder.path().join("aside.db"));
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = crate::client();
     let server = Served::start(program(), &format!("sqlite://{}", database.display()), &[]).await;
     assert_eq!(store(&client, &server, 0).await, [true; 2]);
     std::fs::rename(&database, &aside).unwrap();

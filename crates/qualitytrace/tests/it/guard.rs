@@ -1,9 +1,10 @@
 //! A configuration file that loses security settings, by mistake or because it is half written.
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::busy::{Gate, put, start, until};
+use crate::busy::{Gate, put, start};
 use crate::reload::{BASE, Bench, signal, write};
 
 const TOKEN: &str = "full-token-0123456789";
@@ -68,7 +69,7 @@ async fn one_address_less_waits_and_one_more_counts_at_once() {
     write(&bench.file(), "trigger: {deny: [10.1.1.1, 10.0.0.0/8, 127.0.0.0/8]}\n");
     bench.served.logged("reloaded the configuration").await;
     start(&bench.client, &bench.served, "t").await;
-    until(async || bench.state(1).await == "TRIGGER_FAILED").await;
+    eventually(DEADLINE, "the run fails", async || bench.state(1).await == "TRIGGER_FAILED").await;
     assert_eq!(gate.times(), 0);
 }
 

@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::{Client, StatusCode};
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::admission::eventually;
 use crate::late_spans_load::program::Served;
 use crate::program;
 
@@ -38,7 +38,7 @@ async fn metric(client: &Client, server: &Served, name: &str, label: &str) -> f6
 async fn others_are_answered_while_a_request_computes_and_it_ends_with_its_client() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let server = served().await;
-    let client = Client::new();
+    let client = crate::client();
     let body = json!({ "expression": endless() });
     let mut under_way = JoinSet::new();
     for _ in 0..2 {
@@ -47,14 +47,14 @@ async fn others_are_answered_while_a_request_computes_and_it_ends_with_its_clien
     }
     let active = async || metric(&client, &server, "http_server_active_requests{", "\"POST\"").await;
     let both = async || active().await > 1.5;
-    eventually("both requests are under way", both).await;
+    eventually(DEADLINE, "both requests are under way", both).await;
     for _ in 0..20 {
         let alive = client.get(server.url("/healthz")).send().await.unwrap();
         assert!(alive.status().is_success());
     }
     assert!(under_way.try_join_next().is_none(), "they take longer than that");
     under_way.shutdown().await;
-    eventually("nothing is computed any more", async || active().await < 0.5).await;
+    eventually(DEADLINE, "nothing is computed any more", async || active().await < 0.5).await;
     let answered = "\"200\",http_route=\"/api/expressions/resolve\"";
     let ended = metric(&client, &server, "http_server_request_duration_seconds_count{", answered).await;
     assert!(ended < 0.5, "none of them came to its value: {ended}");
@@ -87,7 +87,7 @@ async fn a_sender_that_floods_leaves_room_for_the_others() {
     // All of 127.0.0.0/8 is this machine: another address of it stands for another machine.
     let machine = |last: u8| {
         let address = IpAddr::from([127, 0, 0, last]);
-        Client::builder().local_address(address).build().unwrap()
+        Client::builder().local_address(address).timeout(DEADLINE).build().unwrap()
     };
     let (flooder, polite) = (machine(1), machine(2));
     let deliver = async |client: &Client| {
@@ -98,13 +98,13 @@ async fn a_sender_that_floods_leaves_room_for_the_others() {
         flood.push(half_sent(&server).await);
     }
     let is_refused = async || deliver(&flooder).await == StatusCode::TOO_MANY_REQUESTS;
-    eventually("the flooder is refused", is_refused).await;
+    eventually(DEADLINE, "the flooder is refused", is_refused).await;
     for _ in 0..3 {
         assert_eq!(deliver(&polite).await, StatusCode::OK);
     }
     assert_eq!(deliver(&flooder).await, StatusCode::TOO_MANY_REQUESTS);
     drop(flood);
-    eventually("there is room again", async || deliver(&flooder).await == StatusCode::OK).await;
+    eventually(DEADLINE, "there is room again", async || deliver(&flooder).await == StatusCode::OK).await;
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -127,7 +127,7 @@ async fn requests_that_are_refused_before_their_route_are_measured() {
         "full:token-of-the-strangers,read:token-of-the-readers",
     ];
     let server = Served::start_in(program(), &[], &[&arguments[..], &more].concat()).await;
-    let client = Client::new();
+    let client = crate::client();
     let full = |request: reqwest::RequestBuilder| request.bearer_auth("token-of-the-strangers");
     for (request, status) in [
         (client.get(server.url("/api/tests")), 401),

@@ -2,26 +2,20 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
+use qualitytrace_testing::{DEADLINE, eventually, within};
 use reqwest::StatusCode;
 
 use crate::late_spans_load::program::Served;
 use crate::program;
 
-/// The limit of all waits.
-const DEADLINE: Duration = Duration::from_mins(1);
-
 /// Waits until a file has a complete line, and reads it.
 async fn line(path: &Path) -> String {
-    let began = Instant::now();
-    loop {
-        match std::fs::read_to_string(path) {
-            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
-            _ => tokio::time::sleep(Duration::from_millis(20)).await,
-        }
-        assert!(began.elapsed() < DEADLINE, "{} is not written", path.display());
-    }
+    eventually(DEADLINE, format!("{} is written", path.display()), async || {
+        let text = std::fs::read_to_string(path).ok()?;
+        text.ends_with('\n').then(|| text.trim().to_owned())
+    })
+    .await
 }
 
 #[tokio::test]
@@ -51,7 +45,7 @@ async fn the_server_of_a_run_listens_to_its_own_client_only() {
         .spawn()
         .unwrap();
     let base = line(&file("endpoint")).await;
-    let client = reqwest::Client::new();
+    let client = crate::client();
     for path in ["/api/tests", "/api/tests/inner/run", "/", "/metrics"] {
         let answer = client.get(format!("{base}{path}")).send().await.unwrap();
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "{path}");
@@ -88,7 +82,7 @@ async fn the_server_of_a_demo_wants_the_token_from_its_file() {
         .spawn()
         .unwrap();
     let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(demo.stdout.take().unwrap()));
-    let suggested = tokio::time::timeout(DEADLINE, async {
+    let suggested = within(DEADLINE, "the demo suggests a run", async {
         loop {
             let line = lines.next_line().await.unwrap().expect("the demo suggests a run");
             if line.contains("qualitytrace run ") {
@@ -96,7 +90,7 @@ async fn the_server_of_a_demo_wants_the_token_from_its_file() {
             }
         }
     });
-    let suggested = suggested.await.unwrap();
+    let suggested = suggested.await;
     let words: Vec<&str> = suggested.split(' ').collect();
     let after = |flag: &str| words[words.iter().position(|word| *word == flag).unwrap() + 1];
     let (base, file) = (after("--server"), Path::new(after("--token-file")));
@@ -107,14 +101,14 @@ async fn the_server_of_a_demo_wants_the_token_from_its_file() {
         let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600);
     }
-    let client = reqwest::Client::new();
+    let client = crate::client();
     let tests = client.get(format!("{base}/api/tests"));
     let stranger = tests.try_clone().unwrap().send().await.unwrap();
     assert_eq!(stranger.status(), StatusCode::UNAUTHORIZED);
     assert_eq!(tests.bearer_auth(&token).send().await.unwrap().status(), StatusCode::OK);
     let pid = demo.id().unwrap().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    let ended = tokio::time::timeout(DEADLINE, demo.wait()).await.unwrap().unwrap();
+    let ended = within(DEADLINE, "the demo ends", demo.wait()).await.unwrap();
     assert_eq!(ended.code(), Some(0));
     assert!(!file.exists(), "the token is gone with its server");
 }
@@ -123,12 +117,9 @@ async fn the_server_of_a_demo_wants_the_token_from_its_file() {
 async fn an_exposed_server_warns_loudly() {
     let mut served =
         Served::start(program(), "sqlite::memory:", &["--host", "0.0.0.0", "--runs.commands"]).await;
-    let warned = async {
-        let line = served.logged("every client that reaches this address").await;
-        assert!(line.contains(" WARN ") && line.contains("auth.tokens"), "{line}");
-        served.logged("WARNING").await;
-    };
-    tokio::time::timeout(DEADLINE, warned).await.expect("a warning");
+    let line = served.logged("every client that reaches this address").await;
+    assert!(line.contains(" WARN ") && line.contains("auth.tokens"), "{line}");
+    served.logged("WARNING").await;
 }
 
 #[tokio::test]
@@ -137,10 +128,9 @@ async fn wrong_tokens_are_logged_without_the_token() {
     let tokens = ["--auth.tokens", "full:full-token-0123456789"];
     let mut served = Served::start(program(), "sqlite::memory:", &tokens).await;
     let wrong = "some-token-0123456789";
-    let answer =
-        reqwest::Client::new().get(served.url("/api/tests")).bearer_auth(wrong).send().await.unwrap();
+    let answer = crate::client().get(served.url("/api/tests")).bearer_auth(wrong).send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
-    let line = tokio::time::timeout(DEADLINE, served.logged("refused a wrong token")).await.unwrap();
+    let line = served.logged("refused a wrong token").await;
     assert!(line.contains(" WARN ") && line.contains("client=127.0.0.1"), "{line}");
     assert!(!line.contains(wrong), "{line}");
 }

@@ -3,6 +3,7 @@
 
 use std::process::Stdio;
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
@@ -96,9 +97,7 @@ spec:
 ";
     let (folder, child) = run(&[("a.yaml", command)], &url);
     let ready = folder.path().join("ready");
-    while !ready.exists() {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    eventually(DEADLINE, "the command is running", async || ready.exists()).await;
     let processes = std::fs::read_to_string(ready).unwrap();
     send("-HUP", &child);
     let output = child.wait_with_output().await.unwrap();

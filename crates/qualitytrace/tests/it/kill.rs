@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -44,7 +45,7 @@ async fn a_second_server_on_one_sqlite_file_does_not_start() {
 
 async fn survives_kill_9(database_url: &str) {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::new();
+    let client = crate::client();
     let mut server = Served::start(program(), database_url, &[]).await;
     let run = start_hanging_run(&client, &server).await;
 
@@ -62,9 +63,10 @@ async fn survives_kill_9(database_url: &str) {
             }
         })
     };
-    while acknowledged.load(Ordering::SeqCst) < 200 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    eventually(DEADLINE, "200 requests are acknowledged", async || {
+        acknowledged.load(Ordering::SeqCst) >= 200
+    })
+    .await;
     server.child.kill().await.unwrap();
     sender.await.unwrap();
     let acknowledged = acknowledged.load(Ordering::SeqCst);
@@ -99,7 +101,7 @@ async fn postgres_carries_on_a_suite_after_kill_9() {
 /// before the kill.
 async fn carries_on_a_suite(database_url: &str) {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let (client, (heard, system)) = (reqwest::Client::new(), echo().await);
+    let (client, (heard, system)) = (crate::client(), echo().await);
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("secrets.key");
     let arguments = ["--secrets.keyFile", key.to_str().unwrap()];
@@ -159,7 +161,7 @@ async fn postgres_carries_on_a_series_after_kill_9() {
 /// The current run is marked, and the remaining ones of the series follow.
 async fn carries_on_a_series(database_url: &str) {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let (client, (heard, system)) = (reqwest::Client::new(), echo().await);
+    let (client, (heard, system)) = (crate::client(), echo().await);
     let mut server = Served::start(program(), database_url, &[]).await;
     let url = format!("{system}${{var:PATH_OF_IT}}");
     let trigger = json!({ "type": "http", "httpRequest": { "method": "GET", "url": url, "timeout": "1m" } });
@@ -178,21 +180,19 @@ async fn carries_on_a_series(database_url: &str) {
         let url = server.url(&format!("/api/tests/t/run/1/series{after}"));
         client.get(url).send().await.unwrap().json().await.unwrap()
     };
-    let begun = loop {
+    let begun = eventually(DEADLINE, "the second run of the series begins", async || {
         let shown = series("?after=1").await;
-        if shown["runs"].as_array().unwrap().len() == 2 {
-            break shown;
-        }
-    };
+        if shown["runs"].as_array().unwrap().len() == 2 { Ok(shown) } else { Err(shown) }
+    });
+    let begun = begun.await;
     assert_eq!(begun["runs"][0]["outcome"], "broken", "{begun}");
     let stop = client.post(server.url("/api/tests/t/run/2/stop")).send().await.unwrap();
     stop.error_for_status().unwrap();
-    let ended = loop {
+    let ended = eventually(DEADLINE, "the series ends", async || {
         let shown = series("?after=2").await;
-        if shown["outcome"].is_string() {
-            break shown;
-        }
-    };
+        if shown["outcome"].is_string() { Ok(shown) } else { Err(shown) }
+    });
+    let ended = ended.await;
     assert_eq!((&ended["repeat"], &ended["runs"][1]["outcome"]), (&json!(2), &json!("stopped")), "{ended}");
 }
 
@@ -212,7 +212,7 @@ async fn postgres_corrects_a_verdict_after_kill_9() {
 /// A late span arrives at another server than the one that judged the run.
 async fn corrects_a_verdict(database_url: &str) {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let (http, (_, system)) = (reqwest::Client::new(), echo().await);
+    let (http, (_, system)) = (crate::client(), echo().await);
     let mut server = Served::start(program(), database_url, &[]).await;
     let client = crate::late_spans_load::client::Client::new(server.url(""));
     client.put_settle("200ms").await;
@@ -224,14 +224,12 @@ async fn corrects_a_verdict(database_url: &str) {
     } });
     http.put(server.url("/api/tests")).json(&test).send().await.unwrap().error_for_status().unwrap();
     let run = client.start("late", false, false).await;
-    let trigger = loop {
+    let trigger = eventually(DEADLINE, "the trigger has a span", async || {
         let url = server.url("/api/tests/late/run/1");
         let shown: Value = http.get(url).send().await.unwrap().json().await.unwrap();
-        match shown["spanId"].as_str().filter(|id| !id.trim_matches('0').is_empty()) {
-            Some(id) => break id.to_owned(),
-            None => tokio::time::sleep(Duration::from_millis(5)).await,
-        }
-    };
+        shown["spanId"].as_str().filter(|id| !id.trim_matches('0').is_empty()).map(ToOwned::to_owned)
+    });
+    let trigger = trigger.await;
     let span = |id: &str, parent: &str, name: &str| {
         let span = json!({
             "traceId": run.trace, "spanId": id, "parentSpanId": parent, "name": name, "kind": 1,
@@ -286,10 +284,12 @@ async fn echo() -> (Heard, String) {
     (heard, url)
 }
 
+/// Waits until the system got a request for this path.
 async fn until(heard: &Heard, path: &str) {
-    while !heard.lock().unwrap().iter().any(|heard| heard == path) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually(DEADLINE, format!("the system is asked for {path}"), async || {
+        heard.lock().unwrap().iter().any(|heard| heard == path)
+    })
+    .await;
 }
 
 /// A run whose trigger is never answered.

@@ -40,7 +40,8 @@ spec:
   periodic: { retryDelay: 1s, timeout: 20s, settle: 300ms, quiet: 50ms }
 ";
 
-/// Answers at once; sends one span then and another a second later.
+/// Answers at once; sends one span then and another after the verdict, which comes 300 ms after the first one: the
+/// program cannot be asked whether it has judged.
 async fn late(State(otlp): State<String>, headers: HeaderMap) -> &'static str {
     let parent = headers["traceparent"].to_str().unwrap().to_owned();
     tokio::spawn(async move {
@@ -58,10 +59,11 @@ async fn deliver(otlp: &str, trace: &str, id: &str, parent: &str, name: &str) {
         "startTimeUnixNano": "1700000000000000000", "endTimeUnixNano": "1700000000001000000",
     });
     let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
-    let sent = reqwest::Client::new().post(format!("http://{otlp}/v1/traces")).json(&body).send().await;
+    let sent = crate::client().post(format!("http://{otlp}/v1/traces")).json(&body).send().await;
     sent.unwrap().error_for_status().unwrap();
 }
 
+/// Keeps the program running, in real time, until the late span has arrived and was judged.
 async fn slow() -> &'static str {
     tokio::time::sleep(Duration::from_secs(4)).await;
     "yes"

@@ -44,6 +44,13 @@ mod usage;
 mod waiting;
 mod watch;
 
+/// An HTTP client whose requests, event streams included, end with the deadline of every wait.
+fn client() -> reqwest::Client {
+    // Fails when a provider is installed already, which is fine.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().timeout(qualitytrace_testing::DEADLINE).build().unwrap()
+}
+
 /// The program under test.
 fn program() -> &'static std::path::Path {
     std::path::Path::new(env!("CARGO_BIN_EXE_qualitytrace"))

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::process::Output;
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::StatusCode;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
 use crate::kill::fresh_database;
 use crate::late_spans_load::program::Served;
-use crate::program;
+use crate::{client, program};
 
 /// Runs the program to its end.
 async fn run(arguments: &[&str]) -> (Output, String) {
@@ -25,11 +26,6 @@ async fn ends(code: i32, arguments: &[&str]) -> String {
     let (output, told) = run(arguments).await;
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
     told
-}
-
-fn client() -> reqwest::Client {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
 async fn put(server: &Served, path: &str, body: &Value) {
@@ -274,12 +270,9 @@ async fn a_full_disk_is_not_ready_until_there_is_room() {
     assert_eq!(ready().await, StatusCode::OK);
     let log = std::fs::metadata(format!("{}-wal", database.display())).unwrap().len();
     limit(Some(log));
-    let start = std::time::Instant::now();
     // A successful write counts for a second.
-    while ready().await == StatusCode::OK {
-        assert!(start.elapsed().as_secs() < 20, "ready with a full disk");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
+    eventually(DEADLINE, "a server with a full disk is not ready", async || ready().await != StatusCode::OK)
+        .await;
     limit(None);
     assert_eq!(ready().await, StatusCode::OK);
 }
@@ -379,12 +372,11 @@ async fn a_backup_that_is_interrupted_leaves_no_file() {
         .spawn()
         .unwrap();
     let id = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
-    let start = std::time::Instant::now();
     // It may end before it is interrupted: then the file is complete, else there is none.
-    while std::fs::read_dir(file.parent().unwrap()).unwrap().next().is_none() {
-        assert!(start.elapsed().as_secs() < 20, "no backup begins");
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
+    eventually(DEADLINE, "the backup begins", async || {
+        std::fs::read_dir(file.parent().unwrap()).unwrap().next().is_some()
+    })
+    .await;
     let _ = rustix::process::kill_process(id, rustix::process::Signal::INT);
     let code = child.wait().await.unwrap().code();
     let left: Vec<_> = std::fs::read_dir(file.parent().unwrap()).unwrap().collect();

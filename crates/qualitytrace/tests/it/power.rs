@@ -7,8 +7,9 @@ mod disk;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -62,7 +63,7 @@ impl Traced {
         let quiet = ["--server.httpPort", "0", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"];
         let own = ["--data-dir", data.to_str().unwrap()];
         let server = Served::start_with(&script, &[&quiet[..], &own[..], arguments].concat()).await;
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = crate::client();
         Self { server, log, client, acknowledged: Vec::new() }
     }
 
@@ -108,11 +109,10 @@ impl Traced {
     async fn end(mut self) -> (Record, Vec<Acknowledged>) {
         let main = self.log.with_extension(self.server.child.id().unwrap().to_string());
         self.server.child.kill().await.unwrap();
-        let start = Instant::now();
-        while !std::fs::read_to_string(&main).is_ok_and(|log| log.contains("+++ killed by SIGKILL")) {
-            assert!(start.elapsed() < Duration::from_secs(30), "strace does not finish {}", main.display());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        eventually(DEADLINE, format!("strace finishes {}", main.display()), async || {
+            std::fs::read_to_string(&main).is_ok_and(|log| log.contains("+++ killed by SIGKILL"))
+        })
+        .await;
         (Record::read(&self.log), self.acknowledged)
     }
 }

@@ -74,7 +74,7 @@ impl Home {
 
 async fn get(server: &Served, path: &str) -> Value {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let request = reqwest::Client::new().get(server.url(path)).header("x-tracetest-augmented", "true");
+    let request = crate::client().get(server.url(path)).header("x-tracetest-augmented", "true");
     request.send().await.unwrap().json().await.unwrap()
 }
 
@@ -101,7 +101,7 @@ async fn all_or_nothing(home: &Home) {
     // A user's change stays, unless the resource is always provisioned.
     let server = home.start(&["--provisioning-file", &file]).await;
     assert_eq!(ids(&server).await, (1.into(), 1.into()));
-    let client = reqwest::Client::new();
+    let client = crate::client();
     let changed = serde_json::json!({ "spec": { "id": "shop", "name": "Mine" } });
     let sent = client.put(server.url("/api/variablesets/shop")).json(&changed).send().await.unwrap();
     assert!(sent.status().is_success());

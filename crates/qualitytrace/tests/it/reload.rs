@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::busy::{Gate, put, start, until};
+use crate::busy::{Gate, put, start};
 use crate::late_spans_load::program::Served;
 use crate::program;
 
@@ -29,7 +30,7 @@ impl Bench {
         let data = folder.path().join("data");
         let arguments = ["--config", file.to_str().unwrap(), "--data-dir", data.to_str().unwrap()];
         let served = Served::start_with(program(), &arguments).await;
-        Self { folder, served, client: reqwest::Client::new() }
+        Self { folder, served, client: crate::client() }
     }
 
     pub(crate) fn file(&self) -> PathBuf {
@@ -256,12 +257,12 @@ async fn more_and_fewer_runs_at_one_time_count_while_runs_are_under_way() {
         let runs: serde_json::Value = runs.json().await.unwrap();
         runs.as_array().unwrap().iter().filter(|run| run["state"] == "FINISHED").count()
     };
-    until(async || ended().await == 2).await;
+    eventually(DEADLINE, "two runs end", async || ended().await == 2).await;
     assert_eq!(gate.times(), 3);
     gate.answers.add_permits(1);
     gate.asked(4).await;
     gate.answers.add_permits(1);
-    until(async || ended().await == 4).await;
+    eventually(DEADLINE, "four runs end", async || ended().await == 4).await;
 }
 
 #[tokio::test]
@@ -271,13 +272,16 @@ async fn addresses_that_become_listed_are_not_spoken_to_any_more() {
     let mut bench = Bench::start("").await;
     put(&bench.client, &bench.served, &gate.test("t")).await;
     start(&bench.client, &bench.served, "t").await;
-    until(async || bench.state(1).await == "FINISHED").await;
+    eventually(DEADLINE, "the first run ends", async || bench.state(1).await == "FINISHED").await;
     write(&bench.file(), "trigger: {deny: [127.0.0.0/8]}\n");
     let line = bench.served.logged("reloaded the configuration").await;
     assert!(line.contains("trigger.deny=127.0.0.0/8"), "{line}");
     // The connection of the first run is still open; it must not be reused.
     start(&bench.client, &bench.served, "t").await;
-    until(async || !matches!(bench.state(2).await.as_str(), "CREATED" | "EXECUTING")).await;
+    eventually(DEADLINE, "the second run ends", async || {
+        !matches!(bench.state(2).await.as_str(), "CREATED" | "EXECUTING")
+    })
+    .await;
     assert_eq!((bench.state(2).await.as_str(), gate.times()), ("TRIGGER_FAILED", 1));
 }
 
@@ -340,7 +344,7 @@ async fn a_renewed_certificate_is_shown_after_sighup() {
     let mut served = Served::start_with(program(), &arguments).await;
     let is_trusted = async |served: &Served, authority: &str| {
         let root = reqwest::Certificate::from_pem(authority.as_bytes()).unwrap();
-        let client = reqwest::Client::builder().tls_certs_only([root]).build().unwrap();
+        let client = reqwest::Client::builder().tls_certs_only([root]).timeout(DEADLINE).build().unwrap();
         client.get(format!("https://{}/healthz", served.http)).send().await.is_ok()
     };
     assert!(is_trusted(&served, &first).await);

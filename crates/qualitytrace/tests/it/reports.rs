@@ -80,7 +80,7 @@ async fn server_with_a_trace(trace: &str) -> Served {
     let root = span("00000000000000aa", "", &"a long name ".repeat(10));
     let spans = [root, span("00000000000000bb", "00000000000000cc", "worker")];
     let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": spans }] }] });
-    let sent = reqwest::Client::new().post(server.url("/v1/traces")).json(&body).send().await.unwrap();
+    let sent = crate::client().post(server.url("/v1/traces")).json(&body).send().await.unwrap();
     assert!(sent.status().is_success());
     server
 }
@@ -100,7 +100,7 @@ async fn every_culprit_is_named_in_junit_and_texts_of_others_stay_on_their_line(
     };
     let spans: Vec<_> = (1..=25).map(span).collect();
     let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": spans }] }] });
-    let sent = reqwest::Client::new().post(server.url("/v1/traces")).json(&body).send().await.unwrap();
+    let sent = crate::client().post(server.url("/v1/traces")).json(&body).send().await.unwrap();
     assert!(sent.status().is_success());
     let broken = inconclusive("\"T\\n✔ all is well\"")
         .replace("span[name = \"worker\"]", "span[v exists]")

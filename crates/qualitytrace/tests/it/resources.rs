@@ -116,7 +116,7 @@ async fn a_definition_without_an_id_is_exported_with_one() {
     // Fails when another test was first, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let url = desk.server.url("/api/tests");
-    let stored = reqwest::Client::new().put(url).header("content-type", "text/yaml").body(TEST).send().await;
+    let stored = crate::client().put(url).header("content-type", "text/yaml").body(TEST).send().await;
     let stored: serde_json::Value = serde_saphyr::from_str(&stored.unwrap().text().await.unwrap()).unwrap();
     let id = stored["spec"]["id"].as_str().unwrap();
     assert_eq!(desk.run(&format!("export tests --id {id}")).await.code, Some(0));

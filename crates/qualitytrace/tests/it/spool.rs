@@ -3,15 +3,12 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use serde_json::Value;
 
 use crate::{late_spans_load::program::Served, program};
-
-/// Long enough for a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 fn segments(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
@@ -42,19 +39,12 @@ fn status(server: &Served, json: bool) -> (Option<i32>, String) {
 }
 
 /// Polls the status until it is as expected.
-async fn eventually(server: &Served, what: &str, good: impl Fn(&Value) -> bool) {
-    let asked = async {
-        loop {
-            let (_, out) = status(server, true);
-            if good(&serde_json::from_str(&out).unwrap()) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, asked)
-        .await
-        .unwrap_or_else(|_| panic!("{what}: {}", status(server, false).1));
+async fn until(server: &Served, what: &str, good: impl Fn(&Value) -> bool) {
+    eventually(DEADLINE, what, async || {
+        let (_, out) = status(server, true);
+        if good(&serde_json::from_str(&out).unwrap()) { Ok(()) } else { Err(status(server, false).1) }
+    })
+    .await;
 }
 
 fn tracer(throttle: &str) -> String {
@@ -67,12 +57,12 @@ fn tracer(throttle: &str) -> String {
 async fn damage_is_told_in_the_log_in_the_status_and_by_the_exit_code() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
-    let client = reqwest::Client::new();
+    let client = crate::client();
     let mut server = start(folder.path(), &tracer("throttle: 1ms")).await;
     for _ in 0..20 {
         assert!(client.get(server.url("/api/tests")).send().await.unwrap().status().is_success());
     }
-    eventually(&server, "20 spans wait", |status| {
+    until(&server, "20 spans wait", |status| {
         status["sinks"][0]["ledger"]["traces"]["queued"].as_u64() >= Some(20)
     })
     .await;
@@ -86,7 +76,7 @@ async fn damage_is_told_in_the_log_in_the_status_and_by_the_exit_code() {
     bytes[middle] ^= 0x40;
     fs::write(&segment, bytes).unwrap();
     let mut server = start(folder.path(), &tracer("throttle: 1ms")).await;
-    let line = tokio::time::timeout(PATIENCE, server.logged("telemetry spool is damaged")).await.unwrap();
+    let line = server.logged("telemetry spool is damaged").await;
     assert!(line.contains(segment.to_str().unwrap()), "{line}");
     let (code, out) = status(&server, false);
     let told = format!("bytes of the spool are damaged: {} at byte", segment.display());
@@ -98,7 +88,7 @@ async fn damage_is_told_in_the_log_in_the_status_and_by_the_exit_code() {
 
     // No sink takes it over any more: it is shown below the table.
     let server = start(folder.path(), "logLevel: info\n").await;
-    eventually(&server, "the orphan is found", |status| !status["orphans"][0].is_null()).await;
+    until(&server, "the orphan is found", |status| !status["orphans"][0].is_null()).await;
     let (_, out) = status(&server, false);
     assert!(out.contains("spool of tracer.a without a sink: "), "{out}");
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fleet::{Fleet, Variable, examples, installed};
+use qualitytrace_testing::{DEADLINE, eventually};
 use tokio::process::Command;
 
 use crate::late_spans_load::program::Served;
@@ -28,15 +29,6 @@ const TOO_MANY: Variable = ("stock", "BUG", "n-plus-one");
 struct Came {
     code: Option<i32>,
     text: String,
-}
-
-/// Waits for a condition, with a limit.
-async fn eventually(limit: Duration, what: &str, is_so: impl AsyncFn() -> bool) {
-    let deadline = tokio::time::Instant::now() + limit;
-    while !is_so().await {
-        assert!(tokio::time::Instant::now() < deadline, "within {} s: {what}", limit.as_secs());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 /// Runs a test of `examples/node` as a user does.
@@ -136,7 +128,7 @@ async fn after_a_closed_port(installed: &Path, bug: Option<Variable>) {
     let variables: Vec<_> = bug.into_iter().collect();
     let fleet = Fleet::start(installed, &format!("http://{otlp}"), &variables).await;
     // The request to `/healthz` made a span: each exporter tries to send it in vain.
-    eventually(Duration::from_mins(1), "billing has tried to export twice", async || {
+    eventually(DEADLINE, "billing has tried to export twice", async || {
         fleet.said("billing", "UNAVAILABLE") >= 2
     })
     .await;
@@ -151,7 +143,7 @@ async fn no_verdict_is_wrong_when_exporters_have_found_their_port_closed() {
     tokio::join!(after_a_closed_port(&installed, None), after_a_closed_port(&installed, Some(NO_INVOICE)));
 }
 
-/// Sends billing a health check every second, as a cluster would: its exporter then has spans to send.
+/// Sends billing a health check every second of real time, as a cluster would: its exporter then has spans to send.
 async fn probe(billing: String) {
     loop {
         let _ = reqwest::get(format!("{billing}/healthz")).await;

@@ -35,7 +35,7 @@ async fn a_secret_sent_unverified_is_warned_of_in_run_log_report_and_check() {
     let (_, report) = command(&["run", "test.json", "--server", &server.url("")]).await;
     assert!(report.replace('\n', " ").contains("a secret is sent to"), "{report}");
     server.logged(&said).await;
-    let client = reqwest::Client::new();
+    let client = crate::client();
     let events = client.get(server.url("/api/tests/t/run/1/events/stream")).send().await.unwrap();
     let events = events.text().await.unwrap();
     assert!(events.contains(&said), "{events}");

@@ -41,7 +41,7 @@ impl Pair {
         ]
         .concat();
         let watched = Served::start_in(program(), variables, &[&own[..], arguments].concat()).await;
-        Self { folder, receiver, watched, client: Client::new() }
+        Self { folder, receiver, watched, client: crate::client() }
     }
 
     async fn get(&self, path: &str, header: &str, value: &str) -> StatusCode {
@@ -125,7 +125,7 @@ async fn a_server_without_otlp_takes_no_spans_and_answers_all_else() {
         &["--otlpServer.enabled", "false", "--server.httpPort", "0", "--database-url", "sqlite::memory:"],
     )
     .await;
-    let client = Client::new();
+    let client = crate::client();
     for path in ["/v1/traces", "/v1/logs", "/v1/metrics"] {
         let sent = client.post(served.url(path)).header("content-type", "application/json").body("{}");
         assert_eq!(sent.send().await.unwrap().status(), StatusCode::NOT_FOUND, "{path}");

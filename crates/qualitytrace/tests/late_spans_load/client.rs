@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use qualitytrace_testing::{try_eventually, within};
 use serde_json::{Value, json};
+
+/// The longest time that a run takes: longer than the timeout of a trace, also where many runs wait for their turn.
+const RUN_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// A client of one server.
 #[derive(Debug, Clone)]
@@ -123,22 +127,21 @@ impl Client {
     /// Waits until a run is over, and returns all of its events.
     pub(crate) async fn events(&self, run: &Started) -> Events {
         let url = format!("{}/api/tests/{}/run/{}/events/stream", self.base, run.test, run.number);
-        let text = self.http.get(url).send().await.unwrap().text().await.unwrap();
+        let stream = async { self.http.get(url).send().await.unwrap().text().await.unwrap() };
+        let what = format!("run {} of {} ends", run.number, run.test);
+        let text = within(RUN_TIMEOUT, what, stream).await;
         let data = text.lines().filter_map(|line| line.strip_prefix("data:"));
         Events(data.map(|line| serde_json::from_str(line.trim()).unwrap()).collect())
     }
 
     /// Waits until late spans have changed the verdict; `None` when they did not in time.
-    pub(crate) async fn corrected(&self, run: &Started, patience: Duration) -> Option<String> {
-        let deadline = tokio::time::Instant::now() + patience;
-        while tokio::time::Instant::now() < deadline {
+    pub(crate) async fn corrected(&self, run: &Started, deadline: Duration) -> Option<String> {
+        let corrected = try_eventually(deadline, "the verdict is corrected", async || {
             let events = self.events(run).await;
-            if let Some(late) = events.all("late").last() {
-                return late["verdict"]["outcome"].as_str().map(ToOwned::to_owned);
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        None
+            let late = events.all("late").last()?;
+            late["verdict"]["outcome"].as_str().map(ToOwned::to_owned)
+        });
+        corrected.await.ok()
     }
 
     /// The state of a run.

@@ -4,12 +4,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use qualitytrace_testing::{DEADLINE, try_eventually_blocking, within};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
-
-/// Clock ticks per second on Linux.
-const TICKS: f64 = 100.0;
 
 /// A `qualitytrace serve` on free ports. Killed when dropped.
 pub(crate) struct Served {
@@ -42,15 +40,19 @@ impl Served {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut address = None;
-        while let Some(line) = lines.next_line().await.unwrap() {
-            if let Some((_, rest)) = line.split_once("://").filter(|(name, _)| name.contains("API")) {
-                address = Some(rest.parse().unwrap());
+        let address = within(DEADLINE, "the server says where it listens", async {
+            let mut address = None;
+            while let Some(line) = lines.next_line().await.unwrap() {
+                if let Some((_, rest)) = line.split_once("://").filter(|(name, _)| name.contains("API")) {
+                    address = Some(rest.parse().unwrap());
+                }
+                if line.trim_start().starts_with("OTLP HTTP") {
+                    break;
+                }
             }
-            if line.trim_start().starts_with("OTLP HTTP") {
-                break;
-            }
-        }
+            address
+        })
+        .await;
         // The rest of the output must be read, or the server would block.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         // The log too.
@@ -66,12 +68,15 @@ impl Served {
 
     /// Waits for a log line with this text.
     pub(crate) async fn logged(&mut self, part: &str) -> String {
-        loop {
-            let line = self.log.recv().await.unwrap_or_else(|| panic!("the log ends without `{part}`"));
-            if line.contains(part) {
-                return line;
+        within(DEADLINE, format!("the log says `{part}`"), async {
+            loop {
+                let line = self.log.recv().await.unwrap_or_else(|| panic!("the log ends without `{part}`"));
+                if line.contains(part) {
+                    return line;
+                }
             }
-        }
+        })
+        .await
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -83,7 +88,8 @@ impl Served {
         let stat = self.proc_file("stat");
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
-        (ticks(11) + ticks(12)) / TICKS
+        let per_second = u32::try_from(rustix::param::clock_ticks_per_second()).unwrap();
+        (ticks(11) + ticks(12)) / f64::from(per_second)
     }
 
     /// Its peak memory in MiB.
@@ -103,9 +109,10 @@ impl Drop for Served {
     /// Waits until it is gone: another server may need its database next.
     fn drop(&mut self) {
         let _ = self.child.start_kill();
-        while matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        let gone = try_eventually_blocking(DEADLINE, "the server ends", || {
+            !matches!(self.child.try_wait(), Ok(None))
+        });
+        assert!(gone.is_ok() || std::thread::panicking(), "{gone:?}");
     }
 }
 

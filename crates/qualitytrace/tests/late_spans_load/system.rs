@@ -158,6 +158,7 @@ async fn order(
     for (service, spans, delay) in batches {
         let (shared, trace) = (Arc::clone(&shared), trace.clone());
         tokio::spawn(async move {
+            // A system whose exporters deliver late, in real time.
             tokio::time::sleep(delay).await;
             shared.deliver(service, &spans).await;
             let mut traces = shared.traces.lock().unwrap();
@@ -181,6 +182,7 @@ impl Shared {
             if answer.is_ok_and(|answer| answer.status().is_success()) {
                 return;
             }
+            // An exporter waits before it tries again.
             tokio::time::sleep(PAUSE).await;
         }
         panic!("no server takes the spans of {service}");

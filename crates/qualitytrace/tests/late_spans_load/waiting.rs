@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use qualitytrace_testing::{DEADLINE, eventually};
 
 use super::client::{Client, Events, Started};
 use super::system::System;
@@ -76,9 +77,10 @@ async fn one(
 ) -> (Duration, Option<String>, bool) {
     let run = client.start(test, bug, loses).await;
     let events = client.events(&run).await;
-    while system.known(&run.trace).under_way > 0 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually(DEADLINE, format!("the system has sent trace {}", run.trace), async || {
+        system.known(&run.trace).under_way == 0
+    })
+    .await;
     let known = system.known(&run.trace);
     let wait = Duration::from_nanos(events.judged_at().saturating_sub(known.delivered));
     let expected = match (loses, bug) {

@@ -184,7 +184,7 @@ async fn leak(State(server): State<Arc<str>>, headers: HeaderMap) -> &'static st
         "resource": { "attributes": attributes("res") }, "schemaUrl": heard,
         "scopeSpans": [{ "scope": scope, "schemaUrl": heard, "spans": [span] }],
     }] });
-    let request = reqwest::Client::new().post(format!("{server}/v1/traces"));
+    let request = crate::client().post(format!("{server}/v1/traces"));
     let request = request.header("content-type", "application/json").body(spans.to_string());
     assert!(request.send().await.unwrap().status().is_success());
     "heard"

@@ -1,7 +1,8 @@
 //! Parameters of a run: variables, gates, metadata; and which version of the test counts.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -78,9 +79,10 @@ async fn a_test_that_is_edited_while_it_runs_is_judged_as_it_was(database: &Data
     // Responds only after a second request.
     bench.stored("tests", &test(&subject, "t", "/meet/first", &json!({ "outputs": output("ID") }))).await;
     bench.post("/api/tests/t/run", &json!({})).await;
-    while !bench.get("/api/tests/t/run/1/events").await.text.contains("EXECUTION_START") {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually(DEADLINE, "the run begins", async || {
+        bench.get("/api/tests/t/run/1/events").await.text.contains("EXECUTION_START")
+    })
+    .await;
     let specs = json!([{ "selector": "span[name=\"Tracetest trigger\"]", "assertions": ["attr:tracetest.response.status = 418"] }]);
     let edited = test(&subject, "t", "/value/edited", &json!({ "specs": specs }));
     let stored = bench.send(Method::PUT, "/api/tests/t", &[], &edited.to_string()).await;
@@ -105,21 +107,18 @@ async fn what_was_asked_for_is_done_although_the_client_went_away(database: &Dat
     let (bench, subject) = (Bench::new(database).await, Subject::start().await);
     bench.stored("tests", &test(&subject, "t", "/value/a", &json!({}))).await;
     bench.suite(json!({ "id": "s", "name": "S", "steps": ["t"] })).await;
-    for patience in (0..100).map(|step| Duration::from_micros(step * 100)) {
-        let asked = bench.client.post(format!("{}/api/testsuites/s/run", bench.base)).timeout(patience);
+    for timeout in (0..100).map(|step| Duration::from_micros(step * 100)) {
+        let asked = bench.client.post(format!("{}/api/testsuites/s/run", bench.base)).timeout(timeout);
         // The timeouts differ in whether the response arrives in time.
         let _ = asked.json(&json!({})).send().await;
     }
-    let under_way = async || {
+    eventually(DEADLINE, "every suite ends", async || {
         let runs = bench.get("/api/testsuites/s/run?take=200").await.json();
         let runs = runs.as_array().unwrap();
         assert!(!runs.is_empty());
-        runs.iter().filter(|run| run["state"] != "FINISHED").cloned().collect::<Vec<_>>()
-    };
-    let start = Instant::now();
-    while !under_way().await.is_empty() && start.elapsed() < Duration::from_mins(1) {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert_eq!(under_way().await.len(), 0, "suites are still under way");
+        let under_way = runs.iter().filter(|run| run["state"] != "FINISHED").count();
+        if under_way == 0 { Ok(()) } else { Err(format!("{under_way} suites are under way")) }
+    })
+    .await;
     bench.server.shutdown().await;
 }

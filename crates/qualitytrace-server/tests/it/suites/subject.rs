@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
+use qualitytrace_testing::{DEADLINE, within};
 use tokio::sync::mpsc;
 
 pub(super) struct Subject {
@@ -47,7 +48,7 @@ impl Subject {
 
     /// Waits until a request hangs.
     pub(super) async fn hangs(&mut self) {
-        self.hanging.recv().await.unwrap();
+        within(DEADLINE, "a request hangs", self.hanging.recv()).await.unwrap();
     }
 }
 

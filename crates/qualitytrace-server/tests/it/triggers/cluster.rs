@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use qualitytrace_testing::within;
 use rskafka::client::ClientBuilder;
 use rskafka::client::partition::UnknownTopicHandling;
 use rskafka::record::RecordAndOffset;
@@ -44,7 +45,7 @@ pub(super) async fn cluster() -> Option<&'static Cluster> {
 /// Creates a topic. The client retries until the broker is up.
 async fn create(topic: &str, partitions: i32, cluster: &Cluster) {
     let client = ClientBuilder::new(vec![cluster.plain.clone()]).build();
-    let client = tokio::time::timeout(Duration::from_mins(3), client).await.unwrap().unwrap();
+    let client = within(Duration::from_mins(3), "the broker is up", client).await.unwrap();
     client.controller_client().unwrap().create_topic(topic, partitions, 1, 30_000).await.unwrap();
 }
 

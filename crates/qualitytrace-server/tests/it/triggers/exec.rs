@@ -1,11 +1,11 @@
 //! Exec triggers, and every way in which they end.
 
 #[cfg(target_os = "linux")]
-use std::time::Duration;
-
 use qualitytrace_core::run::Reply;
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::trigger::{Failure, Reason};
+#[cfg(target_os = "linux")]
+use qualitytrace_testing::{DEADLINE, eventually};
 
 use super::{SPAN, TRACE, send, send_within, trigger};
 
@@ -90,9 +90,7 @@ async fn gone(id: &str) {
         let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
         !status.is_empty() && !status.contains(") Z ")
     };
-    while alive() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually(DEADLINE, format!("process {id} ends"), async || !alive()).await;
 }
 
 #[cfg(target_os = "linux")]
@@ -113,9 +111,7 @@ async fn an_abandoned_command_is_killed_with_its_children() {
     let file = folder.path().join("id");
     let yaml = format!("  command: sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display());
     let waiting = tokio::spawn(async move { run(&yaml).await });
-    while !file.exists() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually(DEADLINE, "the command is running", async || file.exists()).await;
     waiting.abort();
     gone(std::fs::read_to_string(&file).unwrap().trim()).await;
 }

@@ -1,12 +1,12 @@
 //! HTTP triggers: all features, and every way in which they fail.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use qualitytrace_core::run::Reply;
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::limits::deny::Deny;
 use qualitytrace_server::trigger::{Context, Failure, Reason, Triggers};
+use qualitytrace_testing::{DEADLINE, eventually};
 use serde_json::Value;
 
 use super::certificates::{Authority, quoted};
@@ -455,9 +455,10 @@ async fn an_abandoned_request_is_cancelled() {
     let request = trigger(&yaml(&format!("http://{}/hang", web.address), ""), &[]);
     let waiting = tokio::spawn(async move { send(&request).await });
     let until = async |count: usize| {
-        while web.hanging.load(Ordering::SeqCst) != count {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        eventually(DEADLINE, format!("{count} requests are hanging"), async || {
+            web.hanging.load(Ordering::SeqCst) == count
+        })
+        .await;
     };
     until(1).await;
     waiting.abort();

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use qualitytrace_server::config::Config;
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
-use reqwest::Client;
 use serde_json::{Value, json};
 
 use super::peer::{self, Reflection};
@@ -24,7 +23,7 @@ async fn server(otlp_http: Option<SocketAddr>) -> Server {
 
 /// Returns the `triggerResult` of a run of this trigger.
 async fn result(server: &Server, trigger: Value) -> Value {
-    let (client, url) = (Client::new(), format!("http://{}/api/tests", server.addresses().http));
+    let (client, url) = (crate::client(), format!("http://{}/api/tests", server.addresses().http));
     let spec = json!({ "id": "t", "name": "T", "skipTraceCollection": true, "trigger": trigger });
     let test = json!({ "type": "Test", "spec": spec });
     client.put(&url).json(&test).send().await.unwrap().error_for_status().unwrap();

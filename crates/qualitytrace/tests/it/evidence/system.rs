@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
+use qualitytrace_testing::{DEADLINE, within};
 use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::sync::watch;
@@ -67,7 +68,7 @@ impl System {
         let shared = Arc::new(Shared {
             otlp: otlp.to_owned(),
             plan: plan.iter().map(|(path, spans)| (*path, spans.to_vec())).collect(),
-            http: reqwest::Client::builder().no_proxy().build().unwrap(),
+            http: crate::client(),
             asked: watch::Sender::new(String::new()),
         });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
@@ -86,11 +87,7 @@ impl System {
     pub(super) async fn asked(&self) -> String {
         let mut asked = self.shared.asked.subscribe();
         let asked = asked.wait_for(|context| !context.is_empty());
-        tokio::time::timeout(Duration::from_mins(1), asked)
-            .await
-            .expect("the system is asked")
-            .unwrap()
-            .clone()
+        within(DEADLINE, "the system is asked", asked).await.unwrap().clone()
     }
 }
 
@@ -100,6 +97,7 @@ async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap)
     for sent in shared.plan.get(uri.path()).into_iter().flatten().copied() {
         let (shared, context) = (Arc::clone(&shared), context.clone());
         tokio::spawn(async move {
+            // A system whose spans come late, in real time.
             sleep(sent.comes).await;
             shared.deliver(sent, &context, began).await;
         });
@@ -182,8 +180,7 @@ pub(super) async fn run(
         .args(["--otlp-grpc-addr", "off", "--otlp-http-addr", &otlp])
         .args(arguments)
         .output();
-    let output =
-        tokio::time::timeout(Duration::from_mins(2), output).await.expect("the program ends").unwrap();
+    let output = within(DEADLINE, "the program ends", output).await.unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     Ran { code: output.status.code(), text: text.into_owned(), took: began.elapsed() }
 }

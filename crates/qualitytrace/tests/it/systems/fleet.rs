@@ -4,15 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
-
-use super::eventually;
-
-/// Start timeout of a service; the machine may be busy with other tests.
-const START_LIMIT: Duration = Duration::from_mins(2);
 
 /// A variable of one service: the service, the name and the value.
 pub(super) type Variable = (&'static str, &'static str, &'static str);
@@ -69,7 +64,7 @@ impl Fleet {
     pub(super) async fn restart(&mut self, name: &'static str, variables: &[Variable]) {
         self.services.remove(name);
         let address = ("127.0.0.1", self.ports[name]);
-        eventually(START_LIMIT, &format!("{name} ends"), async || {
+        eventually(DEADLINE, format!("{name} ends"), async || {
             tokio::net::TcpStream::connect(address).await.is_err()
         })
         .await;
@@ -88,8 +83,11 @@ impl Fleet {
 
     async fn answers(&self, name: &str) {
         let url = format!("{}/healthz", self.url(name));
-        eventually(START_LIMIT, &format!("{name} answers: {:?}", self.services[name].said), async || {
-            reqwest::get(&url).await.is_ok_and(|answer| answer.status().is_success())
+        let client = crate::client();
+        eventually(DEADLINE, format!("{name} answers"), async || {
+            let answer = client.get(&url).send().await;
+            let is_well = answer.is_ok_and(|answer| answer.status().is_success());
+            if is_well { Ok(()) } else { Err(format!("{:?}", self.services[name].said)) }
         })
         .await;
     }

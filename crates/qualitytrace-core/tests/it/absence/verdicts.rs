@@ -1,16 +1,13 @@
-//! Verdicts while spans of a service are neither here nor known to be absent.
+//! Verdicts and outputs that rest on absences of one service.
 
 use qualitytrace_core::definition::{Output, Spec};
-use qualitytrace_core::judge::{Compiled, Failure, Options, Outcome, Verdict};
-use qualitytrace_core::lang::{Generator, Variables};
-use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::judge::{Compiled, Failure, Outcome, Verdict};
+use qualitytrace_core::lang::Variables;
 use qualitytrace_core::trace::{Attributes, Resource, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value;
-use qualitytrace_core::wait::{Absence, Whose};
 
+use super::{REASON, of_billing, options};
 use crate::fixture;
-
-const REASON: &str = "billing delivers every 20 s (last seen 14 s ago)";
 
 /// A server span of `web` with `n` = 1, and one of `shop` below it with `n` = 2.
 fn trace() -> Trace {
@@ -43,11 +40,7 @@ fn judged(specs: &[(&str, &str)], outputs: &[(&str, &str, &str)]) -> Verdict {
     };
     let specs: Vec<Spec> = specs.iter().map(spec).collect();
     let outputs: Vec<Output> = outputs.iter().map(output).collect();
-    let absence =
-        Absence { of: Whose::Service("billing".into()), kind: None, name: None, reason: REASON.to_owned() };
-    let options =
-        Options { absences: vec![absence], ..Options::new(Generator::in_utc(Timestamp::from_nanos(1), 1)) };
-    Compiled::new(&specs, &outputs).judge(&trace(), &Variables::new(), &options)
+    Compiled::new(&specs, &outputs).judge(&trace(), &Variables::new(), &options(of_billing()))
 }
 
 #[track_caller]
