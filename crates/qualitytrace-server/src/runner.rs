@@ -10,10 +10,10 @@ mod judging;
 mod late_spans;
 mod learning;
 mod log;
-mod nothing;
+mod missing_trace;
 mod queue;
 mod rerun;
-mod resolving;
+mod resolve;
 mod retry;
 mod samples;
 mod series;
@@ -33,7 +33,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use self::commands::{Control, Wishes, wished};
+use self::commands::{CommandReceiver, RunsInProgress, received};
 use self::execute::Judged;
 use self::learning::Memory;
 use self::log::Log;
@@ -76,7 +76,7 @@ pub struct SuiteRunId {
 }
 
 /// Requests whose caller is remembered until their run begins.
-const CALLERS: usize = 10_000;
+const MAX_CALLERS: usize = 10_000;
 
 /// Starts and executes runs.
 #[derive(Debug)]
@@ -87,9 +87,9 @@ pub struct Runner {
     policy: wait::Policy,
     config: Live,
     /// One permit for each trigger in progress.
-    turns: ResizableSemaphore,
+    trigger_permits: ResizableSemaphore,
     /// One permit for each run in progress. A run that only waits for spans holds no other.
-    waits: ResizableSemaphore,
+    run_permits: ResizableSemaphore,
     /// The memory budget for the spans of all runs in progress.
     traces: Budget,
     /// Wakes the task that claims runs.
@@ -99,14 +99,14 @@ pub struct Runner {
     memory: Memory,
     followers: Arc<Followers<RunId>>,
     recorder: Recorder,
-    control: Control,
+    in_progress: RunsInProgress,
     suites: Suites,
     /// The callers of the queued runs, by trace.
     callers: Mutex<HashMap<TraceId, Caller>>,
     /// The runs in progress.
     tasks: Mutex<JoinSet<()>>,
     /// The background tasks of the server.
-    duties: Mutex<JoinSet<()>>,
+    background: Mutex<JoinSet<()>>,
 }
 
 /// Errors of our own side that end a run.
@@ -156,14 +156,14 @@ pub enum Error {
 
 impl Error {
     /// Whether the database is unavailable: the operation may be retried.
-    pub(crate) fn is_away(&self) -> bool {
-        matches!(self, Self::Store(error) if error.is_away())
+    pub(crate) fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_unavailable())
     }
 
     /// The message to clients for a temporary error.
-    pub(crate) fn passing(&self) -> Option<&'static str> {
+    pub(crate) fn temporary_message(&self) -> Option<&'static str> {
         match self {
-            Self::Store(error) => error.passing(),
+            Self::Store(error) => error.temporary_message(),
             _ => None,
         }
     }
@@ -172,7 +172,7 @@ impl Error {
     fn was_not_begun(&self) -> bool {
         match self {
             Self::QueueFull { .. } => true,
-            Self::Store(error) => error.is_unasked(),
+            Self::Store(error) => error.was_not_sent(),
             _ => false,
         }
     }
@@ -193,8 +193,8 @@ impl Runner {
             source,
             triggers: Triggers::new(config.clone()),
             policy,
-            turns: ResizableSemaphore::new(config.get().limits.concurrent_runs),
-            waits: ResizableSemaphore::new(config.get().limits.waiting_runs),
+            trigger_permits: ResizableSemaphore::new(config.get().limits.concurrent_runs),
+            run_permits: ResizableSemaphore::new(config.get().limits.waiting_runs),
             traces: Budget::new(config.get().limits.api_bytes),
             queued: Notify::new(),
             cluster: Arc::new(Cluster::join(store.clone()).await?),
@@ -202,34 +202,34 @@ impl Runner {
             config,
             followers: Arc::default(),
             recorder,
-            control: Control::default(),
+            in_progress: RunsInProgress::default(),
             callers: Mutex::default(),
             suites: Suites::default(),
             tasks: Mutex::default(),
-            duties: Mutex::default(),
+            background: Mutex::default(),
             store,
         });
-        runner.take_up_work().await?;
+        runner.start_tasks().await?;
         Ok(runner)
     }
 
     /// The number of runs requested here that are queued, and the number in progress.
     pub(crate) fn unfinished(&self) -> (usize, usize) {
-        (lock(&self.callers).len(), self.control.count())
+        (lock(&self.callers).len(), self.in_progress.count())
     }
 
     /// Follows the clock of the machine, unless something in progress would notice the jump.
-    fn settle_clock(&self) {
+    fn adjust_clock(&self) {
         if self.unfinished() == (0, 0) && self.suites.are_at_rest() {
-            clock::settle();
+            clock::adjust();
         }
     }
 
     /// Applies changed limits.
     pub(crate) fn reconfigured(&self) {
         let config = self.config.get();
-        self.turns.resize(config.limits.concurrent_runs);
-        self.waits.resize(config.limits.waiting_runs);
+        self.trigger_permits.resize(config.limits.concurrent_runs);
+        self.run_permits.resize(config.limits.waiting_runs);
         self.traces.resize(config.limits.api_bytes);
     }
 
@@ -263,7 +263,7 @@ impl Runner {
         request: String,
         step_of: Option<&SuiteRunId>,
     ) -> Result<RunId, Error> {
-        self.settle_clock();
+        self.adjust_clock();
         let new = NewRun {
             test: test.id.clone(),
             test_version: test.version,
@@ -289,7 +289,7 @@ impl Runner {
     /// Remembers the caller before the run becomes visible: it may begin at once.
     fn remember_caller(&self, trace: TraceId) {
         let mut callers = lock(&self.callers);
-        if callers.len() >= CALLERS {
+        if callers.len() >= MAX_CALLERS {
             callers.clear();
         }
         callers.insert(trace, Caller::current());
@@ -307,19 +307,20 @@ impl Runner {
     }
 
     /// Executes a claimed run, and watches for late spans afterwards.
-    async fn conduct(
+    async fn execute_claimed(
         &self,
         mut log: Log,
         run: StoredRun,
-        wishes: Wishes,
+        commands: CommandReceiver,
         caller: Caller,
         Admission { turn, wait }: Admission,
     ) {
         let span = spans::run(&caller, log.run(), run.test_version, run.trace);
         log.cover(span.clone());
-        let ended = self.carry_out(&mut log, &run, wishes, &span, turn).instrument(span.clone()).await;
+        let ended =
+            self.execute_until_stopped(&mut log, &run, commands, &span, turn).instrument(span.clone()).await;
         drop(wait);
-        self.control.end(log.run());
+        self.in_progress.unregister(log.run());
         let judged = match ended {
             Ok(judged) => judged,
             Err(error) => {
@@ -335,18 +336,18 @@ impl Runner {
     }
 
     /// Executes a run until it ends by itself or the user stops it.
-    async fn carry_out(
+    async fn execute_until_stopped(
         &self,
         log: &mut Log,
         run: &StoredRun,
-        Wishes { mut wish, stop }: Wishes,
+        CommandReceiver { mut command, stop }: CommandReceiver,
         span: &tracing::Span,
         turn: OwnedSemaphorePermit,
     ) -> Result<Option<Judged>, Error> {
-        let skip = wish.clone();
+        let skip = command.clone();
         let ended = tokio::select! {
             ended = compute::until(stop, Box::pin(self.execute(log, run, skip, span, turn))) => Some(ended?),
-            () = wished(&mut wish, RunCommand::Stop) => None,
+            () = received(&mut command, RunCommand::Stop) => None,
         };
         match ended {
             Some(judged) => Ok(judged),
@@ -368,15 +369,15 @@ impl Runner {
 
     /// Cancels everything that was spawned.
     async fn end_tasks(&self) {
-        self.control.interrupt();
+        self.in_progress.interrupt();
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.shutdown().await;
     }
 
     /// Shuts down: runs whose trigger was not sent are queued again, the others are marked as interrupted.
     pub async fn shutdown(&self) {
-        let mut duties = std::mem::take(&mut *lock(&self.duties));
-        duties.shutdown().await;
+        let mut background = std::mem::take(&mut *lock(&self.background));
+        background.shutdown().await;
         self.end_tasks().await;
         self.relays.end_all();
         if let Err(error) = self.memory.store_lags(true).await {
@@ -389,7 +390,7 @@ impl Runner {
             tracing::warn!(error = &error as &dyn std::error::Error, "failed to sign off");
         }
         // Suite runs stay as they are: the next server resumes them.
-        if let Err(error) = self.settle_runs().await {
+        if let Err(error) = self.recover_runs().await {
             tracing::warn!(error = &error as &dyn std::error::Error, "failed to mark the runs in progress");
         }
         self.cluster.deliver_now().await;
@@ -420,7 +421,7 @@ impl Runner {
         let broken = RunEventKind::Broken { message: error.to_string() };
         // The store is probably what failed. While this server lives, no other server would mark the run.
         while let Err(error) = log.end(State::Failed, &broken).await {
-            if !error.is_away() {
+            if !error.is_unavailable() {
                 return;
             }
         }

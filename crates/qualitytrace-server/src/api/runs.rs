@@ -32,7 +32,7 @@ use crate::clock;
 use crate::compute;
 use crate::runner::RunId;
 use crate::store::{StoredEvent, StoredRun};
-use crate::variables::{Variables, mask_of_trace};
+use crate::variables::{Variables, redactor_of_trace};
 use crate::wire::event::Event;
 use crate::wire::fold::{self, RunState};
 use crate::wire::run::{self, Run};
@@ -377,8 +377,8 @@ impl LoadedRun {
 /// Loads a trace with its secrets redacted.
 async fn trace(app: &App, memory: &Memory, id: TraceId) -> Result<Trace, LegacyApiError> {
     memory.hold_traces(app.store.trace_size(&[id]).await?).await?;
-    let mask = mask_of_trace(&app.store, id).await?;
-    Ok(mask.trace(app.source.load(id).await?))
+    let redactor = redactor_of_trace(&app.store, id).await?;
+    Ok(redactor.trace(app.source.load(id).await?))
 }
 
 /// Parses the stored events of a run.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::Error;
-use super::commands::wished;
+use super::commands::received;
 use super::learning::Memory;
 use super::log::Log;
 use super::queue::Announced;
@@ -33,7 +33,7 @@ const EVIDENCE_INTERVAL: Duration = Duration::from_secs(1);
 const STALL: Duration = Duration::from_millis(250);
 
 /// How long to wait for memory before that is logged.
-const ROOM_PATIENCE: Duration = Duration::from_secs(10);
+const MEMORY_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What is in memory of the spans that were read.
 enum Held {
@@ -130,7 +130,7 @@ impl Arrivals {
             let cluster = self.announced.cluster();
             let now = cluster.horizon(self.source.ingest().horizon(clock::now()));
             let longest = cluster.safety_poll();
-            let new = self.look(memory, log.mask(), poll).await?;
+            let new = self.look(memory, log.redactor(), poll).await?;
             if new > 0 {
                 log.note(&RunEventKind::Arrived { new, spans: self.progress.spans() });
             }
@@ -173,7 +173,7 @@ impl Arrivals {
                         }
                         // The ingest outlives every run.
                         _ = self.changes.changed() => {}
-                        () = wished(&mut skip, RunCommand::Skip) => {
+                        () = received(&mut skip, RunCommand::Skip) => {
                             let specs = kept.of(self.spans.len(), || standing(&self.trace(poll.root)));
                             let ended = skipped(&policy, &self.progress, &memory.services(), specs, clock::now());
                             let debts = ended.debts.iter().map(ToString::to_string).collect();
@@ -204,9 +204,9 @@ impl Arrivals {
     }
 
     /// Reads what arrived since the last read, in a span of its own.
-    async fn look(&mut self, memory: &Memory, mask: &Redactor, poll: Poll<'_>) -> Result<usize, Error> {
+    async fn look(&mut self, memory: &Memory, redactor: &Redactor, poll: Poll<'_>) -> Result<usize, Error> {
         let span = poll.fetch();
-        let new = self.read(memory, mask).instrument(span.clone()).await;
+        let new = self.read(memory, redactor).instrument(span.clone()).await;
         match &new {
             Ok(_) => spans::note_spans(&span, self.progress.spans()),
             Err(error) => spans::note_failure(&span, error),
@@ -243,7 +243,7 @@ impl Arrivals {
         self.forget();
         loop {
             let mut lease = self.budget.lease().map_err(|_| Error::Lost)?;
-            match lease.grow_within(all, ROOM_PATIENCE).await {
+            match lease.grow_within(all, MEMORY_LOG_INTERVAL).await {
                 Ok(()) => {
                     self.lease = Some(lease);
                     return Ok(Held::Nothing);
@@ -270,10 +270,10 @@ impl Arrivals {
 
     /// Reads what arrived since the last read and returns the number of new spans. Retries while the database is
     /// unavailable.
-    pub(super) async fn read(&mut self, memory: &Memory, mask: &Redactor) -> Result<usize, Error> {
+    pub(super) async fn read(&mut self, memory: &Memory, redactor: &Redactor) -> Result<usize, Error> {
         let mut new = 0;
         loop {
-            new += self.read_once(memory, mask).await?;
+            new += self.read_once(memory, redactor).await?;
             match self.hold().await? {
                 Held::All => return Ok(new),
                 // Everything is read again.
@@ -282,12 +282,12 @@ impl Arrivals {
         }
     }
 
-    async fn read_once(&mut self, memory: &Memory, mask: &Redactor) -> Result<usize, Error> {
+    async fn read_once(&mut self, memory: &Memory, redactor: &Redactor) -> Result<usize, Error> {
         let mut new = 0;
-        let patience = RetryDeadline::new();
+        let deadline = RetryDeadline::new();
         let (arrivals, is_all) = loop {
             match self.source.news(self.trace, &mut self.cursor).await.map_err(Error::from) {
-                Err(error) if patience.lasts(&error).await => {}
+                Err(error) if deadline.allows_retry(&error).await => {}
                 news => break news?,
             }
         };
@@ -299,7 +299,8 @@ impl Arrivals {
             self.bytes += arrival.size().in_memory();
             for span in arrival.spans {
                 // What is learned from a run is stored for other runs, and in files: without secrets.
-                let named = (!mask.is_empty()).then(|| Span { name: mask.word(&span.name), ..span.clone() });
+                let named =
+                    (!redactor.is_empty()).then(|| Span { name: redactor.word(&span.name), ..span.clone() });
                 if self.progress.arrived(named.as_ref().unwrap_or(&span), arrival.at) {
                     memory.arrived(&span, arrival.at);
                     new += 1;
@@ -307,7 +308,7 @@ impl Arrivals {
                 self.spans.push(span);
             }
         }
-        memory.answered(self.progress.take_answers(), mask);
+        memory.answered(self.progress.take_answers(), redactor);
         Ok(new)
     }
 }

@@ -9,35 +9,35 @@ use tokio::sync::watch;
 use super::{RunId, lock};
 use crate::store::RunCommand;
 
-/// The runs in progress on this server.
+/// The runs in progress on this server, with the sending sides of their commands.
 #[derive(Debug, Default)]
-pub(super) struct Control(Mutex<HashMap<RunId, UnderWay>>);
+pub(super) struct RunsInProgress(Mutex<HashMap<RunId, CommandSender>>);
 
 /// The sending side of a run's commands.
 #[derive(Debug)]
-struct UnderWay {
-    wish: watch::Sender<Option<RunCommand>>,
+struct CommandSender {
+    command: watch::Sender<Option<RunCommand>>,
     stop: Stop,
 }
 
 /// The receiving side of a run's commands.
 #[derive(Debug, Clone)]
-pub(super) struct Wishes {
-    pub(super) wish: watch::Receiver<Option<RunCommand>>,
+pub(super) struct CommandReceiver {
+    pub(super) command: watch::Receiver<Option<RunCommand>>,
     /// Raised when the result of the run's computation is no longer needed.
     pub(super) stop: Stop,
 }
 
-impl Control {
-    /// Registers a run; it listens to the returned receivers.
-    pub(super) fn begin(&self, run: RunId) -> Wishes {
-        let ((sender, wish), stop) = (watch::channel(None), Stop::default());
-        lock(&self.0).insert(run, UnderWay { wish: sender, stop: stop.clone() });
-        Wishes { wish, stop }
+impl RunsInProgress {
+    /// Registers a run; it listens to the returned receiver.
+    pub(super) fn register(&self, run: RunId) -> CommandReceiver {
+        let ((sender, command), stop) = (watch::channel(None), Stop::default());
+        lock(&self.0).insert(run, CommandSender { command: sender, stop: stop.clone() });
+        CommandReceiver { command, stop }
     }
 
     /// Unregisters a run.
-    pub(super) fn end(&self, run: &RunId) {
+    pub(super) fn unregister(&self, run: &RunId) {
         lock(&self.0).remove(run);
     }
 
@@ -47,24 +47,24 @@ impl Control {
     }
 
     /// Sends a command to a run, if it is in progress here. A stop command is never downgraded.
-    pub(super) fn wish(&self, run: &RunId, wish: RunCommand) {
-        if let Some(told) = lock(&self.0).get(run) {
-            told.wish.send_modify(|wished| *wished = Some(wish).max(*wished));
-            if wish == RunCommand::Stop {
-                told.stop.raise();
+    pub(super) fn send(&self, run: &RunId, command: RunCommand) {
+        if let Some(sender) = lock(&self.0).get(run) {
+            sender.command.send_modify(|latest| *latest = Some(command).max(*latest));
+            if command == RunCommand::Stop {
+                sender.stop.raise();
             }
         }
     }
 
     /// Interrupts the computations of all runs: their tasks are cancelled next.
     pub(super) fn interrupt(&self) {
-        lock(&self.0).values().for_each(|told| told.stop.raise());
+        lock(&self.0).values().for_each(|sender| sender.stop.raise());
     }
 }
 
 /// Returns when this command was given; never, if it is not.
-pub(super) async fn wished(wish: &mut watch::Receiver<Option<RunCommand>>, wanted: RunCommand) {
-    if wish.wait_for(|wish| *wish == Some(wanted)).await.is_err() {
+pub(super) async fn received(commands: &mut watch::Receiver<Option<RunCommand>>, wanted: RunCommand) {
+    if commands.wait_for(|latest| *latest == Some(wanted)).await.is_err() {
         std::future::pending::<()>().await;
     }
 }

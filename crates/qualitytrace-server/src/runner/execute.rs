@@ -18,17 +18,17 @@ use tracing::Instrument;
 use super::arrivals::{Arrivals, Waited};
 use super::judging::Judge;
 use super::log::Log;
-use super::nothing::Request;
+use super::missing_trace::Request;
 use super::retry::retry_while_unavailable;
 use super::settings::Waiting;
 use super::spans::Poll;
-use super::{Error, Runner, random_span_id, resolving, settings, spans};
+use super::{Error, Runner, random_span_id, resolve, settings, spans};
 use crate::clock;
 use crate::compute;
 use crate::redact::Redactor;
 use crate::store::{RunCommand, StoredRun, StoredTest};
 use crate::trigger::{Context, Failure};
-use crate::variables::{Variables, mask_of_trace};
+use crate::variables::{Variables, redactor_of_trace};
 use crate::wire::request::{RunRequest, RunSettings};
 use crate::wire::{Outcome, RunEventKind, Verdict, run};
 
@@ -49,7 +49,7 @@ pub(super) struct Judged {
     pub(super) has_no_verdict: bool,
     pub(super) awaited: Awaited,
     /// Redacts the trace before it is judged, because the stored trigger is redacted as well.
-    pub(super) mask: Redactor,
+    pub(super) redactor: Redactor,
     /// Spans that the verdict is based on and that are still to be read.
     pub(super) already_counted: usize,
     /// Settings in the request, in place of the server's.
@@ -118,7 +118,7 @@ impl Judged {
             has_trace: true,
             has_no_verdict: false,
             awaited,
-            mask: Redactor::default(),
+            redactor: Redactor::default(),
             already_counted: 0,
         }
     }
@@ -144,10 +144,10 @@ impl Runner {
         spans::note_test(run_span, &test);
         let settings = RunRequest::of(run).settings;
         let variables = &Variables::open(&self.store, &run.test, &run.variables)?;
-        log.hide(variables.mask());
+        log.hide(variables.redactor());
         let mut generator = Generator::in_utc(clock::now(), rand::random());
         log.note(&RunEventKind::Resolving);
-        let resolved = resolved(run_span, log.mask(), &test, variables, &mut generator).await;
+        let resolved = resolved(run_span, log.redactor(), &test, variables, &mut generator).await;
         let (trigger, attached) = match resolved {
             Ok(resolved) => resolved,
             Err(message) => {
@@ -163,19 +163,21 @@ impl Runner {
             spans::note_trace(run_span, context.trace);
             // The run that caused the trace may have had secrets.
             log.hide(
-                retry_while_unavailable(|| async { Ok(mask_of_trace(&self.store, context.trace).await?) })
-                    .await?,
+                retry_while_unavailable(|| async {
+                    Ok(redactor_of_trace(&self.store, context.trace).await?)
+                })
+                .await?,
             );
         }
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
         let history = retry_while_unavailable(|| async { self.memory.history(&stored.id).await }).await?;
         let mut arrivals = self.arrivals(context.trace, begin, history);
-        if let Some(wish) = log.mark_triggered().await? {
-            self.control.wish(log.run(), wish);
+        if let Some(command) = log.mark_triggered().await? {
+            self.in_progress.send(log.run(), command);
         }
         log.append(&RunEventKind::Triggering { span_id: context.span.to_string() }).await?;
         let start = clock::now();
-        let sent = self.send(log.mask(), run_span, &stored.id, &trigger, &context).await;
+        let sent = self.send(log.redactor(), run_span, &stored.id, &trigger, &context).await;
         let end = clock::now();
         let reply = match sent {
             Ok(reply) => reply,
@@ -210,7 +212,7 @@ impl Runner {
             let waited = wait.instrument(wait_span.clone()).await?;
             self.recorder.phase("wait", clock::now().since(end));
             if let Some(message) = waited.no_trace() {
-                spans::note_no_trace(&wait_span, &log.mask().text(&message));
+                spans::note_no_trace(&wait_span, &log.redactor().text(&message));
             }
             waited
         } else {
@@ -230,7 +232,7 @@ impl Runner {
         log.note(&RunEventKind::analyzed(analysis.as_ref(), analysis_open.clone()));
         log.note(&RunEventKind::Judging);
         let waited_until = clock::now();
-        let verdict = recorded(run_span, log.mask(), || judge.verdict(&tree, absences, refused)).await;
+        let verdict = recorded(run_span, log.redactor(), || judge.verdict(&tree, absences, refused)).await;
         let outcome = verdict.outcome;
         self.recorder.phase("judge", clock::now().since(waited_until));
         self.learn(&stored.id, &arrivals, &waited, outcome).await?;
@@ -246,7 +248,7 @@ impl Runner {
     /// Sends the trigger, in a span of its own.
     async fn send(
         &self,
-        mask: &Redactor,
+        redactor: &Redactor,
         run_span: &tracing::Span,
         test: &str,
         trigger: &Trigger,
@@ -256,7 +258,7 @@ impl Runner {
         let span = spans::trigger(run_span, test, trigger, context);
         let record = self.recorder.trigger_span(trigger.kind(), context);
         let sent = self.triggers.send(trigger, context).instrument(span.clone()).await;
-        let sent = sent.map_err(|failure| failure.hiding(mask));
+        let sent = sent.map_err(|failure| failure.hiding(redactor));
         record.end(&sent);
         spans::note_reply(&span, &sent);
         self.recorder.phase("trigger", clock::now().since(start));
@@ -266,8 +268,8 @@ impl Runner {
     /// The event of a resolved trigger. Warns when it sends a secret to an unverified receiver.
     fn noted(&self, log: &Log, test: &Test, trigger: &Trigger) -> RunEventKind {
         let shown = settings::shown_trigger(test, trigger);
-        let warning = self.triggers.warning(trigger, log.mask().hides_in(&shown));
-        if let Some(warning) = warning.as_ref().map(|warning| log.mask().text(warning)) {
+        let warning = self.triggers.warning(trigger, log.redactor().hides_in(&shown));
+        if let Some(warning) = warning.as_ref().map(|warning| log.redactor().text(warning)) {
             tracing::warn!(test = log.run().test, run = log.run().number, "{warning}");
         }
         RunEventKind::Resolved { trigger: Some(shown), warning }
@@ -280,7 +282,7 @@ impl Runner {
         request: Request<'_>,
         judged: Judged,
     ) -> Result<Option<Judged>, Error> {
-        let why = self.why_nothing_came(request).await;
+        let why = self.explain_missing_trace(request).await;
         let message = format!("no span of this trace has arrived: {why}");
         log.end(State::TraceFailed, &RunEventKind::NoTrace { message }).await?;
         Ok(Some(Judged { has_no_verdict: true, ..judged }))
@@ -327,14 +329,14 @@ impl Runner {
 /// each.
 pub(super) async fn recorded(
     run: &tracing::Span,
-    mask: &Redactor,
+    redactor: &Redactor,
     judge: impl FnOnce() -> Verdict,
 ) -> Verdict {
     compute::give_way().await;
     let (outputs, assertions) = (spans::outputs(run), spans::judge(run));
     let verdict = assertions.in_scope(judge);
     compute::wait_if_stopped().await;
-    spans::note_outputs(&outputs, &verdict.outputs, mask);
+    spans::note_outputs(&outputs, &verdict.outputs, redactor);
     spans::note_verdict(&assertions, verdict.outcome == Outcome::Passed);
     verdict
 }
@@ -342,7 +344,7 @@ pub(super) async fn recorded(
 /// Resolves the trigger, in a span of its own. Also returns the trace that the trigger names, if any.
 async fn resolved(
     run: &tracing::Span,
-    mask: &Redactor,
+    redactor: &Redactor,
     test: &Test,
     variables: &Variables,
     generator: &mut Generator,
@@ -350,12 +352,12 @@ async fn resolved(
     compute::give_way().await;
     let span = spans::resolve(run);
     let resolved = span.in_scope(|| {
-        let trigger = resolving::resolve(test, variables, generator)?;
+        let trigger = resolve::resolve(test, variables, generator)?;
         let attached = attached(&trigger, variables)?;
         Ok((trigger, attached))
     });
     compute::wait_if_stopped().await;
-    resolved.inspect_err(|message: &String| spans::note_unresolved(&span, &mask.text(message)))
+    resolved.inspect_err(|message: &String| spans::note_unresolved(&span, &redactor.text(message)))
 }
 
 /// The trace that a trigger names instead of causing one.

@@ -166,9 +166,9 @@ fn shown_output(output: &judge::OutputResult) -> verdict::Output {
 }
 
 /// The outputs of a verdict that contain secrets.
-pub(super) fn secret_outputs(verdict: &Verdict, mask: &Redactor) -> Variables {
+pub(super) fn secret_outputs(verdict: &Verdict, redactor: &Redactor) -> Variables {
     let mut secret = Variables::default();
-    for output in verdict.outputs.iter().filter(|output| mask.text(&output.value) != output.value) {
+    for output in verdict.outputs.iter().filter(|output| redactor.text(&output.value) != output.value) {
         secret.set(&output.name, &output.value, true);
     }
     secret

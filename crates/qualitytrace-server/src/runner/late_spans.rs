@@ -21,7 +21,7 @@ use super::{Error, RunId, Runner, SuiteRunId};
 use crate::clock;
 use crate::compute;
 use crate::store::StoredRun;
-use crate::variables::{Variables, mask_of_trace};
+use crate::variables::{Variables, redactor_of_trace};
 use crate::wire::fold::RunState;
 use crate::wire::request::RunRequest;
 use crate::wire::run::Linter;
@@ -101,12 +101,12 @@ impl Runner {
     }
 
     async fn judge_again(&self, log: &mut Log, judged: &mut Judged) -> Result<(), Error> {
-        let read = judged.arrivals.read(&self.memory, log.mask()).await?;
+        let read = judged.arrivals.read(&self.memory, log.redactor()).await?;
         let new = read.saturating_sub(std::mem::take(&mut judged.already_counted));
         if new == 0 && !matches!(judged.awaited, Awaited::NotYet { .. }) {
             return Ok(());
         }
-        let trace = judged.mask.trace(judged.arrivals.trace(&judged.root));
+        let trace = judged.redactor.trace(judged.arrivals.trace(&judged.root));
         let mut open =
             absences(&judged.policy, &judged.arrivals.progress, &self.memory.services(), clock::now());
         open.extend(self.source.ingest().refusals().since(judged.root.start).map(Absence::of_refused));
@@ -168,7 +168,7 @@ impl Runner {
             }
             let Some(mut judged) = self.judged(&orphan.run).await? else { continue };
             let mut log = self.log(&run, Arc::clone(&me), orphan.seq).about(orphan.run.trace);
-            log.hide(judged.mask.clone());
+            log.hide(judged.redactor.clone());
             let deadline = Instant::now() + window.saturating_sub(now.since(orphan.ended));
             let runner = Arc::clone(self);
             self.spawn(async move {
@@ -186,7 +186,7 @@ impl Runner {
     pub(super) async fn watch_again(self: &Arc<Self>, run: &RunId, mut log: Log) -> Result<(), Error> {
         let Some(stored) = self.store.run(&run.test, run.number).await? else { return Ok(()) };
         let Some(mut judged) = self.judged(&stored).await? else { return Ok(()) };
-        log.hide(judged.mask.clone());
+        log.hide(judged.redactor.clone());
         self.judge_again(&mut log, &mut judged).await?;
         let deadline = Instant::now() + self.late_window();
         let runner = Arc::clone(self);
@@ -232,7 +232,7 @@ impl Runner {
         let generator = Generator::in_utc(clock::now(), rand::random());
         Ok(Some(Judged {
             judge: Judge::compile(&test, &variables, generator),
-            mask: mask_of_trace(&self.store, run.trace).await?,
+            redactor: redactor_of_trace(&self.store, run.trace).await?,
             root,
             arrivals,
             outcome,

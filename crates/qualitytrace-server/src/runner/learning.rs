@@ -155,11 +155,11 @@ impl Memory {
     }
 
     /// Records which service answers which address. Secrets are left out: this is stored unsealed.
-    pub(super) fn answered(&self, answers: Vec<Answered>, mask: &Redactor) {
+    pub(super) fn answered(&self, answers: Vec<Answered>, redactor: &Redactor) {
         if answers.is_empty() {
             return;
         }
-        let is_shown = |text: &str| mask.text(text) == text;
+        let is_shown = |text: &str| redactor.text(text) == text;
         let mut services = self.services.lock();
         for Answered { address, service, ahead } in answers {
             if is_shown(&address) && is_shown(&service) {

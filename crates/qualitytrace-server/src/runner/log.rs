@@ -34,7 +34,7 @@ pub(super) struct Log {
     /// The span of the run, while it is in progress.
     span: Span,
     /// Redacts secrets.
-    mask: Redactor,
+    redactor: Redactor,
 }
 
 impl Log {
@@ -59,7 +59,7 @@ impl Log {
             trace: None,
             recorder,
             span: Span::none(),
-            mask: Redactor::default(),
+            redactor: Redactor::default(),
         }
     }
 
@@ -75,19 +75,23 @@ impl Log {
     }
 
     /// Redacts these secrets from here on.
-    pub(super) fn hide(&mut self, mask: Redactor) {
-        self.mask = mask;
+    pub(super) fn hide(&mut self, redactor: Redactor) {
+        self.redactor = redactor;
     }
 
     /// The redaction of this log.
-    pub(super) fn mask(&self) -> &Redactor {
-        &self.mask
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// Buffers an event, to be written together with the next ones.
     pub(super) fn note(&mut self, what: &RunEventKind) {
         self.seq += 1;
-        self.noted.push(StoredEvent { seq: self.seq, at: clock::now(), body: masked(what, &self.mask) });
+        self.noted.push(StoredEvent {
+            seq: self.seq,
+            at: clock::now(),
+            body: redacted(what, &self.redactor),
+        });
     }
 
     /// Writes the buffered events and wakes the followers of the run.
@@ -158,7 +162,7 @@ impl Log {
         retry_while_unavailable(|| async {
             let marked = self.store.mark_triggered(test, *number, &self.owner).await?;
             match marked {
-                Some(wish) => Ok(wish),
+                Some(command) => Ok(command),
                 // The mark was made and the answer got lost: this log marks its run once. Commands are repeated.
                 None if self.store.is_triggered(test, *number, &self.owner).await? => Ok(None),
                 None => Err(Error::Lost),
@@ -174,7 +178,7 @@ impl Log {
         let (mut counts, mut secrets) = ((0, 0), String::new());
         if let RunEventKind::Judged { verdict } = what {
             counts = verdict.counts();
-            let outputs = secret_outputs(verdict, &self.mask);
+            let outputs = secret_outputs(verdict, &self.redactor);
             secrets =
                 retry_while_unavailable(|| async { Ok(outputs.kept(&self.store, test).await?) }).await?;
         }
@@ -188,7 +192,7 @@ impl Log {
         })
         .await?;
         let outcome = if let RunEventKind::Judged { verdict } = what { Some(verdict.outcome) } else { None };
-        let failure = what.failure().map(|message| self.mask.text(message).into_owned());
+        let failure = what.failure().map(|message| self.redactor.text(message).into_owned());
         // The span must not stay open while late spans are watched for.
         let span = std::mem::replace(&mut self.span, Span::none());
         let end = self.run_end(state, outcome, failure.as_deref());
@@ -224,16 +228,16 @@ impl Log {
 
 /// Serializes an event for the store.
 pub(super) fn body(what: &RunEventKind) -> String {
-    masked(what, &Redactor::default())
+    redacted(what, &Redactor::default())
 }
 
 /// Serializes an event with its secrets redacted.
-fn masked(what: &RunEventKind, mask: &Redactor) -> String {
+fn redacted(what: &RunEventKind, redactor: &Redactor) -> String {
     // Plain data with string keys cannot fail to serialize.
-    if mask.is_empty() {
+    if redactor.is_empty() {
         return serde_json::to_string(what).unwrap_or_default();
     }
     let mut body = serde_json::to_value(what).unwrap_or_default();
-    mask.json(&mut body);
+    redactor.json(&mut body);
     body.to_string()
 }

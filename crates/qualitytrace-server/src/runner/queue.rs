@@ -31,8 +31,8 @@ const RELAY_LIFETIME: Duration = Duration::from_mins(10);
 /// The most traces that are watched for other servers.
 const RELAYS: usize = 100_000;
 
-/// Orphaned runs that are settled concurrently.
-const SETTLED_AT_ONCE: usize = 8;
+/// Orphaned runs that are recovered concurrently.
+const RECOVERED_AT_ONCE: usize = 8;
 
 /// The permits of a run in progress.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub(super) struct Admission {
 
 /// What became of an orphaned run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Settled {
+enum Recovered {
     /// It is queued again.
     Requeued,
     /// It is marked as interrupted.
@@ -102,17 +102,17 @@ impl Drop for Announced {
 
 impl Runner {
     /// Starts the background tasks: claims runs, and cooperates with other servers where the database is shared.
-    pub(super) async fn take_up_work(self: &Arc<Self>) -> Result<(), Error> {
+    pub(super) async fn start_tasks(self: &Arc<Self>) -> Result<(), Error> {
         let listener = self.cluster.listen().await?;
-        self.settle_orphans().await?;
-        let mut duties = lock(&self.duties);
-        duties.spawn(Arc::clone(self).claim());
-        duties.spawn(Arc::clone(self).look_at_samples());
+        self.recover_orphans().await?;
+        let mut background = lock(&self.background);
+        background.spawn(Arc::clone(self).claim());
+        background.spawn(Arc::clone(self).sample_traces());
         if let Some(listener) = listener {
-            duties.spawn(Arc::clone(self).receive(listener));
-            duties.spawn(Arc::clone(self).heartbeat());
+            background.spawn(Arc::clone(self).receive(listener));
+            background.spawn(Arc::clone(self).heartbeat());
             let cluster = Arc::clone(&self.cluster);
-            duties.spawn(async move { cluster.deliver().await });
+            background.spawn(async move { cluster.deliver().await });
         }
         Ok(())
     }
@@ -127,24 +127,26 @@ impl Runner {
 
     /// Stops a run, whatever it is doing. `false` when it has ended.
     pub(crate) async fn stop_run(&self, run: &RunId) -> Result<bool, Error> {
-        self.wish(run, RunCommand::Stop).instrument(super::spans::stop()).await
+        self.command(run, RunCommand::Stop).instrument(super::spans::stop()).await
     }
 
     /// Skips the wait: judges a run with the spans that have arrived. `false` when it has ended.
     pub async fn skip_waiting(&self, run: &RunId) -> Result<bool, Error> {
-        self.wish(run, RunCommand::Skip).await
+        self.command(run, RunCommand::Skip).await
     }
 
-    async fn wish(&self, run: &RunId, wish: RunCommand) -> Result<bool, Error> {
+    async fn command(&self, run: &RunId, command: RunCommand) -> Result<bool, Error> {
         // A run is claimed only once: if that happens between two attempts, the second one finds the owner.
         for _ in 0..2 {
-            let Some(owner) = self.store.wish(&run.test, run.number, wish).await? else { return Ok(false) };
+            let Some(owner) = self.store.put_command(&run.test, run.number, command).await? else {
+                return Ok(false);
+            };
             if !owner.is_empty() {
-                self.control.wish(run, wish);
-                self.cluster.publish(|| Notification::RunCommand(run.test.clone(), run.number, wish));
+                self.in_progress.send(run, command);
+                self.cluster.publish(|| Notification::RunCommand(run.test.clone(), run.number, command));
                 return Ok(true);
             }
-            if wish == RunCommand::Skip || self.stop_waiting(run).await? {
+            if command == RunCommand::Skip || self.stop_waiting(run).await? {
                 return Ok(true);
             }
         }
@@ -170,7 +172,7 @@ impl Runner {
     async fn claim(self: Arc<Self>) {
         loop {
             let Some(admissions) = self.admit().await else { return };
-            self.settle_clock();
+            self.adjust_clock();
             let owner = self.cluster.id();
             match self.store.claim_runs(&owner, admissions.len()).await {
                 Ok(claimed) => {
@@ -197,9 +199,10 @@ impl Runner {
     /// Waits for permits, and takes as many as are free. `None` only if the semaphores were closed, which never
     /// happens.
     async fn admit(&self) -> Option<Vec<Admission>> {
-        let wait = self.waits.take().await?;
-        let mut admissions = vec![Admission { turn: self.turns.take().await?, wait }];
-        let further = || Some(Admission { turn: self.turns.try_take()?, wait: self.waits.try_take()? });
+        let wait = self.run_permits.take().await?;
+        let mut admissions = vec![Admission { turn: self.trigger_permits.take().await?, wait }];
+        let further =
+            || Some(Admission { turn: self.trigger_permits.try_take()?, wait: self.run_permits.try_take()? });
         admissions.extend(std::iter::from_fn(further).take(CLAIMED_AT_ONCE - 1));
         Some(admissions)
     }
@@ -207,7 +210,7 @@ impl Runner {
     /// Wakes the claiming task, and the other servers when no permit is free here.
     pub(super) fn queued(&self) {
         self.queued.notify_one();
-        if !(self.turns.has_free() && self.waits.has_free()) {
+        if !(self.trigger_permits.has_free() && self.run_permits.has_free()) {
             self.cluster.publish(|| Notification::Queued);
         }
     }
@@ -217,9 +220,9 @@ impl Runner {
         let id = RunId { test: run.test.clone(), number: run.number };
         let caller = lock(&self.callers).remove(&run.trace).unwrap_or_default();
         let log = self.log(&id, Arc::clone(owner), seq).about(run.trace);
-        let wishes = self.control.begin(id);
+        let commands = self.in_progress.register(id);
         let runner = Arc::clone(self);
-        self.spawn(async move { runner.conduct(log, run, wishes, caller, admission).await });
+        self.spawn(async move { runner.execute_claimed(log, run, commands, caller, admission).await });
     }
 
     /// Receives the notifications of other servers.
@@ -229,7 +232,7 @@ impl Runner {
             match listener.receive().await {
                 Ok(Heard::Notifications(notifications)) => {
                     for notification in notifications {
-                        self.heard(notification);
+                        self.handle(notification);
                     }
                 }
                 Ok(Heard::Gap) => self.catch_up().await,
@@ -244,12 +247,14 @@ impl Runner {
         }
     }
 
-    fn heard(self: &Arc<Self>, notice: Notification) {
-        match notice {
+    fn handle(self: &Arc<Self>, notification: Notification) {
+        match notification {
             Notification::Joined => self.cluster.joined(),
             Notification::Queued => self.queued.notify_one(),
             Notification::Run(test, number) => self.followers.wake([RunId { test, number }].iter()),
-            Notification::RunCommand(test, number, wish) => self.control.wish(&RunId { test, number }, wish),
+            Notification::RunCommand(test, number, command) => {
+                self.in_progress.send(&RunId { test, number }, command)
+            }
             Notification::SuiteRun(suite, number) => self.suites.changed(&SuiteRunId { suite, number }),
             Notification::StopSuite(suite, number) => self.suites.stop(&SuiteRunId { suite, number }),
             Notification::Follows(TraceHex(trace)) => self.relay(trace),
@@ -266,10 +271,10 @@ impl Runner {
         self.source.ingest().changed_elsewhere(None);
         let caught_up = async {
             let id = self.cluster.id();
-            for (test, number, wish) in self.store.wishes(&id).await? {
-                self.control.wish(&RunId { test, number }, wish);
+            for (test, number, command) in self.store.commands(&id).await? {
+                self.in_progress.send(&RunId { test, number }, command);
             }
-            self.hear_suite_wishes().await?;
+            self.stop_suites_on_command().await?;
             for trace in self.store.traces_elsewhere(&id).await? {
                 if !lock(&self.relays.0).contains_key(&trace) {
                     self.relay(trace);
@@ -333,21 +338,21 @@ impl Runner {
                 self.end_tasks().await;
             }
             if beat != Heartbeat::Well || round.is_multiple_of(every) {
-                self.settle_orphans_or_warn().await;
+                self.recover_orphans_or_warn().await;
             }
             if round.is_multiple_of(every) {
-                let wishes = self.store.wishes(&self.cluster.id()).await.unwrap_or_default();
-                for (test, number, wish) in wishes {
-                    self.control.wish(&RunId { test, number }, wish);
+                let commands = self.store.commands(&self.cluster.id()).await.unwrap_or_default();
+                for (test, number, command) in commands {
+                    self.in_progress.send(&RunId { test, number }, command);
                 }
                 // The next round retries.
-                let _ = self.hear_suite_wishes().await;
+                let _ = self.stop_suites_on_command().await;
             }
         }
     }
 
-    async fn settle_orphans_or_warn(self: &Arc<Self>) {
-        if let Err(error) = self.settle_orphans().await {
+    async fn recover_orphans_or_warn(self: &Arc<Self>) {
+        if let Err(error) = self.recover_orphans().await {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "failed to take over the runs of another server"
@@ -356,20 +361,20 @@ impl Runner {
     }
 
     /// Takes over what a dead server had in progress.
-    async fn settle_orphans(self: &Arc<Self>) -> Result<(), Error> {
-        self.settle_runs().await?;
+    async fn recover_orphans(self: &Arc<Self>) -> Result<(), Error> {
+        self.recover_runs().await?;
         self.resume_watching().await?;
-        self.settle_suites().await
+        self.resume_suites().await
     }
 
     /// Settles runs whose server is gone: those whose trigger was not sent are queued again, the others are marked
     /// as interrupted, since a trigger must not be sent twice.
-    pub(super) async fn settle_runs(&self) -> Result<(), Error> {
+    pub(super) async fn recover_runs(&self) -> Result<(), Error> {
         let orphans = stream::iter(self.store.orphans().await?);
-        let settled = orphans.map(|orphan| self.settle(orphan)).buffer_unordered(SETTLED_AT_ONCE);
-        let settled: Vec<Settled> = settled.try_collect().await?;
-        let count = |what| settled.iter().filter(|settled| **settled == what).count();
-        let (requeued, interrupted) = (count(Settled::Requeued), count(Settled::Interrupted));
+        let recovered = orphans.map(|orphan| self.recover(orphan)).buffer_unordered(RECOVERED_AT_ONCE);
+        let recovered: Vec<Recovered> = recovered.try_collect().await?;
+        let count = |what| recovered.iter().filter(|recovered| **recovered == what).count();
+        let (requeued, interrupted) = (count(Recovered::Requeued), count(Recovered::Interrupted));
         if requeued > 0 {
             self.queued.notify_one();
             self.cluster.publish(|| Notification::Queued);
@@ -380,13 +385,13 @@ impl Runner {
         Ok(())
     }
 
-    async fn settle(&self, orphan: Orphan) -> Result<Settled, Error> {
+    async fn recover(&self, orphan: Orphan) -> Result<Recovered, Error> {
         let run = RunId { test: orphan.run.test.clone(), number: orphan.run.number };
         if !orphan.triggered && self.requeue(&run, &orphan).await? {
-            return Ok(Settled::Requeued);
+            return Ok(Recovered::Requeued);
         }
         let interrupted = self.interrupt(&run, &orphan).await?;
-        Ok(if interrupted { Settled::Interrupted } else { Settled::Elsewhere })
+        Ok(if interrupted { Recovered::Interrupted } else { Recovered::Elsewhere })
     }
 
     async fn requeue(&self, run: &RunId, orphan: &Orphan) -> Result<bool, Error> {

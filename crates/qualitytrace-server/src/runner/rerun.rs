@@ -78,7 +78,8 @@ impl Runner {
         spans::note_test(&span, &test);
         let began = clock::now();
         let verdict =
-            recorded(&span, log.mask(), || Self::judge_with(&test, &variables, trace, missing(events))).await;
+            recorded(&span, log.redactor(), || Self::judge_with(&test, &variables, trace, missing(events)))
+                .await;
         span.in_scope(|| self.recorder.phase("judge", clock::now().since(began)));
         log.end(State::Finished, &RunEventKind::Judged { verdict }).await?;
         drop(span);

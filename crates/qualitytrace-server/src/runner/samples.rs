@@ -11,7 +11,7 @@ use qualitytrace_core::wait::{Begin, Progress};
 
 use super::{Error, Runner};
 use crate::clock;
-use crate::variables::mask_of_trace;
+use crate::variables::redactor_of_trace;
 
 /// The sampling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -24,13 +24,13 @@ const SETTLED: Duration = Duration::from_secs(6);
 
 impl Runner {
     /// Samples traces, and stores what is known of services from time to time.
-    pub(super) async fn look_at_samples(self: Arc<Self>) {
+    pub(super) async fn sample_traces(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             for trace in self.source.ingest().take_samples(clock::now() - SETTLED, TRACES) {
-                if let Err(error) = self.look_at_sample(trace).await {
+                if let Err(error) = self.sample_trace(trace).await {
                     tracing::debug!(error = &error as &dyn std::error::Error, %trace, "failed to look at a trace");
                 }
             }
@@ -43,7 +43,7 @@ impl Runner {
         }
     }
 
-    async fn look_at_sample(&self, trace: TraceId) -> Result<(), Error> {
+    async fn sample_trace(&self, trace: TraceId) -> Result<(), Error> {
         if self.store.span_count(trace).await? > SPANS {
             return Ok(());
         }
@@ -54,7 +54,7 @@ impl Runner {
         }
         let answers = progress.take_answers();
         if !answers.is_empty() {
-            self.memory.answered(answers, &mask_of_trace(&self.store, trace).await?);
+            self.memory.answered(answers, &redactor_of_trace(&self.store, trace).await?);
         }
         Ok(())
     }

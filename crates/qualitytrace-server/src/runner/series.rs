@@ -17,7 +17,7 @@ use crate::wire::series::{Attempt, Series};
 use crate::wire::{self, Event, Outcome};
 
 /// How often the state of a followed run is polled, in case a notification was lost.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(2);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A request to run a test one or more times.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ pub(super) struct SeriesState {
 
 /// A run that has ended.
 #[derive(Debug)]
-pub(super) struct Over {
+pub(super) struct EndedRun {
     pub(super) ended: Ended,
     pub(super) facts: RunState,
 }
@@ -115,26 +115,26 @@ impl Runner {
     /// Starts a series and returns its first run.
     pub async fn start_series(self: &Arc<Self>, order: Order) -> Result<RunId, Error> {
         let several = order.attempts.is_several();
-        let mut course = SeriesState::new(order);
-        let first = self.begin_attempt(&mut course).await?;
+        let mut series = SeriesState::new(order);
+        let first = self.begin_attempt(&mut series).await?;
         if several {
-            self.spawn_series(course);
+            self.spawn_series(series);
         }
         Ok(first)
     }
 
     /// Starts the runs of a series, each when the previous one has ended.
-    fn spawn_series(self: &Arc<Self>, mut course: SeriesState) {
+    fn spawn_series(self: &Arc<Self>, mut series: SeriesState) {
         let runner = Arc::clone(self);
         let follow = async move {
             loop {
-                if let Some(run) = course.under_way() {
-                    let over = runner.until_over(&run).await?;
-                    course.note(over.ended);
-                    runner.keep_series(&mut course).await?;
+                if let Some(run) = series.under_way() {
+                    let over = runner.wait_for_end(&run).await?;
+                    series.note(over.ended);
+                    runner.store_series(&mut series).await?;
                 }
-                match course.next() {
-                    Next::Start => drop(runner.begin_next_attempt(&mut course).await?),
+                match series.next() {
+                    Next::Start => drop(runner.begin_next_attempt(&mut series).await?),
                     Next::Done(_) => return Ok::<_, Error>(()),
                 }
             }
@@ -150,12 +150,12 @@ impl Runner {
     }
 
     /// Starts the next run of a series.
-    pub(super) async fn begin_attempt(self: &Arc<Self>, course: &mut SeriesState) -> Result<RunId, Error> {
-        let order = &course.order;
+    pub(super) async fn begin_attempt(self: &Arc<Self>, series: &mut SeriesState) -> Result<RunId, Error> {
+        let order = &series.order;
         let mut asked = order.asked.clone();
         if order.attempts.is_several() {
-            let first = course.shown.runs.first().map_or(0, |attempt| attempt.run);
-            let attempt = u32::try_from(course.begun() + 1).unwrap_or(u32::MAX);
+            let first = series.shown.runs.first().map_or(0, |attempt| attempt.run);
+            let attempt = u32::try_from(series.begun() + 1).unwrap_or(u32::MAX);
             asked.series = Some(InSeries { first, attempt });
         }
         // Plain data with string keys cannot fail to serialize.
@@ -163,42 +163,42 @@ impl Runner {
         let step_of = order.step_of.as_ref();
         let run = self.start_as_asked(&order.test, order.variables.clone(), request, step_of).await?;
         let trace = self.store.run(&run.test, run.number).await?.map(|run| run.trace.to_string());
-        course.add(run.number, trace.unwrap_or_default());
-        self.keep_series(course).await?;
-        if course.is_stopped {
+        series.add(run.number, trace.unwrap_or_default());
+        self.store_series(series).await?;
+        if series.is_stopped {
             self.stop_run(&run).await?;
         }
         Ok(run)
     }
 
     /// Starts the next run, and retries while the queue is full.
-    async fn begin_next_attempt(self: &Arc<Self>, course: &mut SeriesState) -> Result<RunId, Error> {
+    async fn begin_next_attempt(self: &Arc<Self>, series: &mut SeriesState) -> Result<RunId, Error> {
         loop {
-            match self.begin_attempt(course).await {
-                Err(Error::QueueFull { .. }) => tokio::time::sleep(LOOK_AGAIN).await,
+            match self.begin_attempt(series).await {
+                Err(Error::QueueFull { .. }) => tokio::time::sleep(POLL_INTERVAL).await,
                 begun => return begun,
             }
         }
     }
 
     /// Stores the state of a series that can have more than one run. Detects that a user has stopped it meanwhile.
-    pub(super) async fn keep_series(&self, course: &mut SeriesState) -> Result<(), Error> {
-        let Some(first) = course.shown.runs.first().filter(|_| course.order.attempts.is_several()) else {
+    pub(super) async fn store_series(&self, series: &mut SeriesState) -> Result<(), Error> {
+        let Some(first) = series.shown.runs.first().filter(|_| series.order.attempts.is_several()) else {
             return Ok(());
         };
-        let first = RunId { test: course.order.test.id.clone(), number: first.run };
-        if !self.put_series(&first, course).await? && self.is_stopped(&first).await? {
-            course.stop();
-            self.put_series(&first, course).await?;
+        let first = RunId { test: series.order.test.id.clone(), number: first.run };
+        if !self.put_series(&first, series).await? && self.is_stopped(&first).await? {
+            series.stop();
+            self.put_series(&first, series).await?;
         }
         self.series_changed(&first);
         Ok(())
     }
 
     /// `false` when the series has ended or was deleted.
-    async fn put_series(&self, first: &RunId, course: &SeriesState) -> Result<bool, Error> {
-        let outcome = course.shown.outcome.map_or("", wire::series::Outcome::as_str);
-        let body = serde_json::to_string(&course.shown).unwrap_or_default();
+    async fn put_series(&self, first: &RunId, series: &SeriesState) -> Result<bool, Error> {
+        let outcome = series.shown.outcome.map_or("", wire::series::Outcome::as_str);
+        let body = serde_json::to_string(&series.shown).unwrap_or_default();
         let me = self.cluster.id();
         let put =
             || async { Ok(self.store.put_series(&first.test, first.number, &me, outcome, &body).await?) };
@@ -249,12 +249,14 @@ impl Runner {
     }
 
     /// Resumes the series whose server is gone. Series of suite steps are resumed with their suites.
-    pub(super) async fn settle_series(self: &Arc<Self>) -> Result<(), Error> {
+    pub(super) async fn resume_series(self: &Arc<Self>) -> Result<(), Error> {
         let me = self.cluster.id();
         for orphan in self.store.orphan_series().await? {
             let Some(first) = self.store.run(&orphan.test, orphan.first).await? else { continue };
             let asked = RunRequest::of(&first);
-            if self.is_carried_on(&first, &asked).await? || !self.store.take_series(&orphan, &me).await? {
+            if self.is_step_in_progress(&first, &asked).await?
+                || !self.store.take_series(&orphan, &me).await?
+            {
                 continue;
             }
             let series = serde_json::from_str(&orphan.body).ok().filter(|_| asked.suite.is_none());
@@ -275,7 +277,7 @@ impl Runner {
     }
 
     /// Whether a run is a step of a suite run in progress.
-    async fn is_carried_on(&self, run: &StoredRun, asked: &RunRequest) -> Result<bool, Error> {
+    async fn is_step_in_progress(&self, run: &StoredRun, asked: &RunRequest) -> Result<bool, Error> {
         let Some(suite) = &asked.suite else { return Ok(false) };
         let stored = self.store.suite_run(&beside(&run.test, &suite.id), suite.run).await?;
         Ok(stored.is_some_and(|stored| ["CREATED", "EXECUTING"].contains(&stored.state.as_str())))
@@ -294,7 +296,7 @@ impl Runner {
     }
 
     /// Waits until a run has ended, whichever server executes it.
-    pub(super) async fn until_over(&self, run: &RunId) -> Result<Over, Error> {
+    pub(super) async fn wait_for_end(&self, run: &RunId) -> Result<EndedRun, Error> {
         let mut changes = self.follow(run.clone());
         loop {
             changes.mark_unchanged();
@@ -302,7 +304,7 @@ impl Runner {
                 retry_while_unavailable(|| async { Ok(self.store.run(&run.test, run.number).await?) })
                     .await?;
             let Some(stored) = stored else {
-                return Ok(Over { ended: Ended::Stopped, facts: RunState::default() });
+                return Ok(EndedRun { ended: Ended::Stopped, facts: RunState::default() });
             };
             let state = State::named(&stored.state).unwrap_or(State::Failed);
             if state.is_final() {
@@ -313,11 +315,11 @@ impl Runner {
                 let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
                 let facts = RunState::of(&events);
                 let asked = RunRequest::of(&stored);
-                return Ok(Over { ended: ended(state, &asked, &facts), facts });
+                return Ok(EndedRun { ended: ended(state, &asked, &facts), facts });
             }
             tokio::select! {
                 _ = changes.changed() => {}
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
     }

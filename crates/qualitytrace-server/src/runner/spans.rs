@@ -264,10 +264,10 @@ pub(super) fn outputs(run: &Span) -> Span {
 }
 
 /// Records the outputs as JSON.
-pub(super) fn note_outputs(span: &Span, outputs: &[verdict::Output], mask: &Redactor) {
+pub(super) fn note_outputs(span: &Span, outputs: &[verdict::Output], redactor: &Redactor) {
     let pairs = outputs.iter().map(|output| (output.name.clone(), output.value.clone().into()));
     let mut object = serde_json::Value::Object(pairs.collect());
-    mask.json(&mut object);
+    redactor.json(&mut object);
     span.record("tracetest.run.output_processor.outputs", object.to_string());
 }
 

@@ -92,7 +92,7 @@ impl Suites {
 impl Runner {
     /// Stores a new suite run and begins to execute it.
     pub async fn start_suite(self: &Arc<Self>, order: SuiteOrder) -> Result<SuiteRunId, Error> {
-        self.settle_clock();
+        self.adjust_clock();
         let new = NewSuiteRun {
             suite: order.id.clone(),
             version: order.version,
@@ -128,8 +128,8 @@ impl Runner {
         let runner = Arc::clone(self);
         let span = spans::suite(&Caller::current(), &run, order.version);
         log.cover(span.clone());
-        let carried_out = async move {
-            let ended = runner.carry_out_suite(&run, Arc::new(order), &mut log, stopped, reached).await;
+        let executed = async move {
+            let ended = runner.execute_suite(&run, Arc::new(order), &mut log, stopped, reached).await;
             lock(&runner.suites.under_way).remove(&run);
             if let Err(error) = ended {
                 let broken = SuiteEventKind::Ended { passed: false, message: Some(error.to_string()) };
@@ -140,18 +140,18 @@ impl Runner {
                 let _ = log.end(SuiteState::Failed, broken).await;
             }
         };
-        self.spawn(carried_out.instrument(span));
+        self.spawn(executed.instrument(span));
     }
 
     /// Stops the steps of a suite run in progress, on whichever server; teardown still runs. `false` when it has
     /// ended.
     pub async fn stop_suite(&self, run: &SuiteRunId) -> Result<bool, Error> {
-        let is_wished = self.store.wish_suite_stopped(&run.suite, run.number).await?;
-        if is_wished {
+        let is_requested = self.store.request_suite_stop(&run.suite, run.number).await?;
+        if is_requested {
             self.suites.stop(run);
             self.cluster.publish(|| Notification::StopSuite(run.suite.clone(), run.number));
         }
-        Ok(is_wished)
+        Ok(is_requested)
     }
 
     /// Subscribes to changes of a suite run.
@@ -160,8 +160,8 @@ impl Runner {
     }
 
     /// Stops the suite runs in progress here that users have stopped, in case a notification was lost.
-    pub(super) async fn hear_suite_wishes(&self) -> Result<(), Error> {
-        for (suite, number) in self.store.suites_wished_stopped(&self.cluster.id()).await? {
+    pub(super) async fn stop_suites_on_command(&self) -> Result<(), Error> {
+        for (suite, number) in self.store.suites_to_stop(&self.cluster.id()).await? {
             self.suites.stop(&SuiteRunId { suite, number });
         }
         Ok(())

@@ -21,18 +21,18 @@ use crate::wire::suite::{Event, Step, SuiteEventKind};
 
 impl Runner {
     /// Resumes the suite runs whose server is gone, then the series.
-    pub(in crate::runner) async fn settle_suites(self: &Arc<Self>) -> Result<(), Error> {
+    pub(in crate::runner) async fn resume_suites(self: &Arc<Self>) -> Result<(), Error> {
         let me = self.cluster.id();
         for orphan in self.store.orphan_suite_runs().await? {
             if self.store.take_suite_run(&orphan.suite, orphan.number, (&orphan.owner, &me)).await? {
-                self.carry_on(orphan, &me).await?;
+                self.resume_suite(orphan, &me).await?;
             }
         }
-        self.hear_suite_wishes().await?;
-        self.settle_series().await
+        self.stop_suites_on_command().await?;
+        self.resume_series().await
     }
 
-    async fn carry_on(self: &Arc<Self>, orphan: StoredSuiteRun, me: &str) -> Result<(), Error> {
+    async fn resume_suite(self: &Arc<Self>, orphan: StoredSuiteRun, me: &str) -> Result<(), Error> {
         let id = SuiteRunId { suite: orphan.suite.clone(), number: orphan.number };
         let events = self.store.suite_events(&id.suite, id.number, 0).await?;
         let mut log = self.suite_log(&id, me, events.last().map_or(0, |event| event.seq));
@@ -102,7 +102,7 @@ impl Runner {
                     let mut end = StepEnd::nothing();
                     // A step that was stopped from outside has no outputs, whatever its run says.
                     if let Some(Begun { run, .. }) = last.filter(|_| message.is_none()) {
-                        end = self.gave_out(&run, &self.until_over(&run).await?).await?;
+                        end = self.step_results(&run, &self.wait_for_end(&run).await?).await?;
                     }
                     let end = StepEnd { outcome, message: message.clone(), ..end };
                     reached.ended(&order.plan, *step, &end);

@@ -16,7 +16,7 @@ use super::log::{SuiteLog, SuiteState};
 use crate::runner::SuiteRunId;
 use crate::runner::judging::outputs;
 use crate::runner::retry::retry_while_unavailable;
-use crate::runner::series::{LOOK_AGAIN, Order, Over, SeriesState};
+use crate::runner::series::{EndedRun, Order, POLL_INTERVAL, SeriesState};
 use crate::runner::{Error, RunId, Runner};
 use crate::store::unscoped;
 use crate::variables::Variables;
@@ -107,7 +107,7 @@ impl Reached {
 
 impl Runner {
     /// Executes a suite run to its last step.
-    pub(super) async fn carry_out_suite(
+    pub(super) async fn execute_suite(
         self: &Arc<Self>,
         run: &SuiteRunId,
         order: Arc<SuiteOrder>,
@@ -126,11 +126,11 @@ impl Runner {
                 let begun = reached.begun.remove(&step).unwrap_or_default();
                 let (notes, stop) = (notes.clone(), stopped.clone());
                 let (runner, run, order) = (Arc::clone(self), run.clone(), Arc::clone(&order));
-                let carried_out = async move {
+                let executed = async move {
                     (step, runner.step(&run, &order, step, variables, begun, notes, stop).await)
                 };
                 // The runs of the step are children of the span of the suite run.
-                under_way.spawn(carried_out.in_current_span());
+                under_way.spawn(executed.in_current_span());
             }
             let is_stopped = *stopped.borrow();
             match order.plan.next(&reached.standings, is_stopped) {
@@ -204,22 +204,22 @@ impl Runner {
         let asked = order.asked_of_step(at, suite.number, &variables);
         let (stored, attempts) = (test.stored.clone(), test.attempts);
         let step_of = Some(suite.clone());
-        let mut course = SeriesState::new(Order { test: stored, attempts, variables, asked, step_of });
+        let mut series = SeriesState::new(Order { test: stored, attempts, variables, asked, step_of });
         loop {
             let mut is_told = false;
             let run = if let Some(begun) = begun.pop_front() {
-                course.add(begun.run.number, begun.trace_id);
+                series.add(begun.run.number, begun.trace_id);
                 is_told = begun.is_told;
                 Ok(begun.run)
             } else {
                 loop {
-                    match self.begin_attempt(&mut course).await {
+                    match self.begin_attempt(&mut series).await {
                         // A suite that has begun waits for room in the queue, and for the database, instead of
                         // failing.
                         Err(error) if error.was_not_begun() => tokio::select! {
-                            () = tokio::time::sleep(LOOK_AGAIN) => {}
+                            () = tokio::time::sleep(POLL_INTERVAL) => {}
                             () = until(deadline) => break Err(Cut::Late),
-                            () = halted(&mut stopped), if planned.role != Role::Teardown => break Err(Cut::Stopped),
+                            () = until_stopped(&mut stopped), if planned.role != Role::Teardown => break Err(Cut::Stopped),
                         },
                         begun => break Ok(begun?),
                     }
@@ -230,26 +230,26 @@ impl Runner {
                 Err(cut) => return Ok(StepEnd::cut(cut, planned.timeout)),
             };
             if !is_told {
-                let (attempt, trace_id) = (course.begun(), course.trace_id().to_owned());
+                let (attempt, trace_id) = (series.begun(), series.trace_id().to_owned());
                 // The receiver is the task that waits for this step.
                 let _ =
                     notes.send(SuiteEventKind::StepStarted { step: at, attempt, run: run.number, trace_id });
             }
             let cut = tokio::select! {
-                over = self.until_over(&run) => Err(over?),
+                over = self.wait_for_end(&run) => Err(over?),
                 () = until(deadline) => Ok(Cut::Late),
-                () = halted(&mut stopped), if planned.role != Role::Teardown => Ok(Cut::Stopped),
+                () = until_stopped(&mut stopped), if planned.role != Role::Teardown => Ok(Cut::Stopped),
             };
             let (over, cut) = match cut {
                 Err(over) => (over, None),
                 Ok(cut) => {
                     retry_while_unavailable(|| async { self.stop_run(&run).await }).await?;
-                    (self.until_over(&run).await?, Some(cut))
+                    (self.wait_for_end(&run).await?, Some(cut))
                 }
             };
-            course.note(over.ended);
-            self.keep_series(&mut course).await?;
-            let end = match (course.next(), cut) {
+            series.note(over.ended);
+            self.store_series(&mut series).await?;
+            let end = match (series.next(), cut) {
                 (Next::Start, None) => continue,
                 // It ended at the same moment: its own result counts.
                 (Next::Done(outcome), cut) if cut.is_none() || over.ended != Ended::Stopped => {
@@ -257,7 +257,7 @@ impl Runner {
                     StepEnd {
                         outcome,
                         message,
-                        ..retry_while_unavailable(|| async { self.gave_out(&run, &over).await }).await?
+                        ..retry_while_unavailable(|| async { self.step_results(&run, &over).await }).await?
                     }
                 }
                 (_, cut) => StepEnd::cut(cut.unwrap_or(Cut::Stopped), planned.timeout),
@@ -290,7 +290,7 @@ impl Runner {
     }
 
     /// Returns the outputs of the last run of a step, and its assertion counts.
-    pub(super) async fn gave_out(&self, run: &RunId, over: &Over) -> Result<StepEnd, Error> {
+    pub(super) async fn step_results(&self, run: &RunId, over: &EndedRun) -> Result<StepEnd, Error> {
         let mut end = StepEnd::nothing();
         let Some(verdict) = &over.facts.verdict else { return Ok(end) };
         let secrets = self.store.secret_outputs(&run.test, run.number).await?;
@@ -332,7 +332,7 @@ impl StepEnd {
     }
 
     /// Why a step that ended by itself has no result.
-    fn message(outcome: Outcome, over: &Over) -> Option<String> {
+    fn message(outcome: Outcome, over: &EndedRun) -> Option<String> {
         match outcome {
             Outcome::Broken => {
                 Some(over.facts.error.clone().unwrap_or_else(|| "its run has no verdict".to_owned()))
@@ -362,7 +362,7 @@ async fn until(deadline: Option<Instant>) {
 }
 
 /// Returns when the suite is stopped; never, if it is not.
-async fn halted(stopped: &mut watch::Receiver<bool>) {
+async fn until_stopped(stopped: &mut watch::Receiver<bool>) {
     if stopped.wait_for(|stopped| *stopped).await.is_err() {
         std::future::pending::<()>().await;
     }

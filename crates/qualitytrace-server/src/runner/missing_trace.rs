@@ -51,7 +51,7 @@ struct Stray {
 
 impl Runner {
     /// Explains why no span arrived for a request, and what to do, in a sentence.
-    pub(super) async fn why_nothing_came(&self, request: Request<'_>) -> String {
+    pub(super) async fn explain_missing_trace(&self, request: Request<'_>) -> String {
         let (since, services) = {
             let register = self.memory.services();
             (register.listening_since(), register.views())
