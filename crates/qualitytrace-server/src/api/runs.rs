@@ -234,13 +234,13 @@ pub(super) async fn stop(
 ) -> Result<Response, LegacyApiError> {
     let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
     let is_ended = app.runner.stop(&run).await?;
-    wished(&app, &run, is_ended).await
+    command_response(&app, &run, is_ended).await
 }
 
 /// The response to a command. It is a success even if the run has ended or never existed, as clients expect.
-async fn wished(app: &App, run: &RunId, is_told: bool) -> Result<Response, LegacyApiError> {
+async fn command_response(app: &App, run: &RunId, is_accepted: bool) -> Result<Response, LegacyApiError> {
     let mut response = plain_json(StatusCode::OK, &Success::default());
-    if !is_told {
+    if !is_accepted {
         app.store.resource(Kind::Test, &run.test).await?.ok_or_else(LegacyApiError::missing)?;
         response.extensions_mut().insert(Unchanged);
     }
@@ -254,8 +254,8 @@ pub(super) async fn skip_polling(
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, LegacyApiError> {
     let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
-    let is_told = app.runner.skip_waiting(&run).await?;
-    wished(&app, &run, is_told).await
+    let is_accepted = app.runner.skip_waiting(&run).await?;
+    command_response(&app, &run, is_accepted).await
 }
 
 /// Judges the trace of a run by the latest version of its test, as a new run.

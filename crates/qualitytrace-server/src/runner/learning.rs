@@ -1,5 +1,7 @@
 //! Learning from runs: the history of each test, and how late each service delivers.
 
+mod samples;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -27,7 +29,7 @@ const LAGS: &str = "lags";
 
 /// Histories and lags, shared by all runs.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct Learning {
     store: Store,
     /// A cache; unused where other servers may change the stored histories.
     histories: Mutex<HashMap<String, Arc<History>>>,
@@ -38,7 +40,7 @@ pub(super) struct Memory {
     stored_lags: Mutex<(Option<Instant>, String)>,
 }
 
-impl Memory {
+impl Learning {
     /// Loads what is stored. Known services go into the register that the ingest feeds.
     pub(super) async fn open(store: Store, services: SharedRegister) -> Result<Self, Error> {
         let known = stored_services(&store).await?;

@@ -35,13 +35,13 @@ impl RetryDeadline {
 
 /// Retries an operation until the database answers, or the deadline is over. The operation may already have been
 /// done when its answer was lost, and must tolerate that.
-pub(super) async fn retry_while_unavailable<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
+pub(super) async fn retry_while_unavailable<T, F>(mut operation: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
     let deadline = RetryDeadline::new();
     loop {
-        match ask().await {
+        match operation().await {
             Err(error) if deadline.allows_retry(&error).await => {}
             answer => return answer,
         }

@@ -15,7 +15,7 @@ use crate::store::unscoped;
 use crate::trigger::{Context, Failure};
 use crate::wire::{Outcome, verdict};
 
-/// The span of a run; its [`Log`](super::log::Log) records how it ends. It never keeps the caller's span open.
+/// The span of a run; its log records how it ends. It never keeps the caller's span open.
 pub(super) fn run(caller: &Caller, run: &RunId, version: u64, trace: TraceId) -> Span {
     caller.continued(tracing::info_span!(
         parent: None,

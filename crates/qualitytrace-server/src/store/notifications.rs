@@ -58,7 +58,7 @@ impl TryFrom<String> for TraceHex {
 
 /// What a listener received.
 #[derive(Debug)]
-pub enum Heard {
+pub enum Received {
     /// Notifications of another server.
     Notifications(Vec<Notification>),
     /// The connection was lost for a while: notifications sent meanwhile are missing.
@@ -109,16 +109,16 @@ impl Store {
 
 impl Listener {
     /// Waits for the next message of another server.
-    pub async fn receive(&mut self) -> Result<Heard, Error> {
+    pub async fn receive(&mut self) -> Result<Received, Error> {
         loop {
             let Some(told) = self.connection.try_recv().await.map_err(failed("listen to other servers"))?
             else {
-                return Ok(Heard::Gap);
+                return Ok(Received::Gap);
             };
             // A newer version may send messages that this one does not know.
             let Ok(message) = serde_json::from_str::<Message<'_>>(told.payload()) else { continue };
             if message.from != self.server {
-                return Ok(Heard::Notifications(message.notifications));
+                return Ok(Received::Notifications(message.notifications));
             }
         }
     }

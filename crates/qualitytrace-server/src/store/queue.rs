@@ -199,6 +199,17 @@ impl Store {
         Ok(Inserted::Number(unsigned(number)))
     }
 
+    /// The test and number of every queued run.
+    pub async fn queued_runs(&self) -> Result<Vec<(String, u64)>, Error> {
+        let failed = failed("read the queue");
+        let rows = sqlx::query("SELECT test_id, number FROM runs WHERE state = 'CREATED'")
+            .fetch_all(&self.read)
+            .await
+            .map_err(&failed)?;
+        let run = |row: &sqlx::any::AnyRow| Ok((row.try_get("test_id")?, unsigned(row.try_get("number")?)));
+        rows.iter().map(run).collect::<Result<_, _>>().map_err(&failed)
+    }
+
     /// Claims up to `most` queued runs in order of their turn. Where several clients wait, those with the fewest
     /// runs in progress come first.
     pub async fn claim_runs(&self, owner: &str, most: usize) -> Result<Vec<Claimed>, Error> {

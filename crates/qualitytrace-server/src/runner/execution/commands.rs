@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use qualitytrace_core::budget::Stop;
 use tokio::sync::watch;
 
-use super::{RunId, lock};
+use crate::runner::{RunId, lock};
 use crate::store::RunCommand;
 
 /// The runs in progress on this server, with the sending sides of their commands.
@@ -56,6 +56,11 @@ impl RunsInProgress {
         }
     }
 
+    /// Unregisters the runs whose tasks were cancelled.
+    pub(super) fn unregister_cancelled(&self) {
+        lock(&self.0).retain(|_, sender| !sender.command.is_closed());
+    }
+
     /// Interrupts the computations of all runs: their tasks are cancelled next.
     pub(super) fn interrupt(&self) {
         lock(&self.0).values().for_each(|sender| sender.stop.raise());
@@ -66,5 +71,21 @@ impl RunsInProgress {
 pub(super) async fn received(commands: &mut watch::Receiver<Option<RunCommand>>, wanted: RunCommand) {
     if commands.wait_for(|latest| *latest == Some(wanted)).await.is_err() {
         std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cancelled_runs_are_not_in_progress() {
+        let runs = RunsInProgress::default();
+        let [cancelled, _kept] = [1, 2].map(|number| runs.register(RunId { test: "t".to_owned(), number }));
+        runs.unregister_cancelled();
+        assert_eq!(runs.count(), 2);
+        drop(cancelled);
+        runs.unregister_cancelled();
+        assert_eq!(runs.count(), 1);
     }
 }

@@ -7,19 +7,19 @@ use qualitytrace_core::run::State;
 use tracing::Span;
 
 use super::judging::secret_outputs;
-use super::retry::retry_while_unavailable;
-use super::{Error, RunId, spans};
 use crate::clock;
 use crate::cluster::Cluster;
 use crate::follow::Followers;
 use crate::observability::{Recorder, RunEnd};
 use crate::redact::Redactor;
+use crate::runner::retry::retry_while_unavailable;
+use crate::runner::{Error, RunId, spans};
 use crate::store::{self, Notification, RunCommand, Store, StoredEvent, unscoped};
 use crate::wire::{Outcome, RunEventKind, Verdict};
 
 /// Appends events to a run and changes its state, as long as the run belongs to this owner.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(in crate::runner) struct Log {
     store: Store,
     followers: Arc<Followers<RunId>>,
     cluster: Arc<Cluster>,
@@ -27,7 +27,7 @@ pub(super) struct Log {
     owner: Arc<str>,
     seq: u64,
     /// Events that are not written yet.
-    noted: Vec<StoredEvent>,
+    buffered: Vec<StoredEvent>,
     /// The trace of the run, if known.
     trace: Option<TraceId>,
     recorder: Recorder,
@@ -55,7 +55,7 @@ impl Log {
             run,
             owner,
             seq,
-            noted: Vec::new(),
+            buffered: Vec::new(),
             trace: None,
             recorder,
             span: Span::none(),
@@ -64,18 +64,18 @@ impl Log {
     }
 
     /// Sets the trace of the run.
-    pub(super) fn about(mut self, trace: TraceId) -> Self {
+    pub(in crate::runner) fn with_trace(mut self, trace: TraceId) -> Self {
         self.trace = Some(trace);
         self
     }
 
     /// Sets the span of the run, in which its end is recorded.
-    pub(super) fn cover(&mut self, span: Span) {
+    pub(super) fn set_span(&mut self, span: Span) {
         self.span = span;
     }
 
     /// Redacts these secrets from here on.
-    pub(super) fn hide(&mut self, redactor: Redactor) {
+    pub(super) fn set_redactor(&mut self, redactor: Redactor) {
         self.redactor = redactor;
     }
 
@@ -85,9 +85,9 @@ impl Log {
     }
 
     /// Buffers an event, to be written together with the next ones.
-    pub(super) fn note(&mut self, what: &RunEventKind) {
+    pub(super) fn buffer(&mut self, what: &RunEventKind) {
         self.seq += 1;
-        self.noted.push(StoredEvent {
+        self.buffered.push(StoredEvent {
             seq: self.seq,
             at: clock::now(),
             body: redacted(what, &self.redactor),
@@ -95,11 +95,11 @@ impl Log {
     }
 
     /// Writes the buffered events and wakes the followers of the run.
-    pub(super) async fn write(&mut self) -> Result<(), Error> {
-        if self.noted.is_empty() {
+    pub(super) async fn flush(&mut self) -> Result<(), Error> {
+        if self.buffered.is_empty() {
             return Ok(());
         }
-        let events = std::mem::take(&mut self.noted);
+        let events = std::mem::take(&mut self.buffered);
         let RunId { test, number } = &self.run;
         retry_while_unavailable(|| async {
             Ok(self.store.append_events(test, *number, &self.owner, &events).await?)
@@ -111,8 +111,8 @@ impl Log {
 
     /// Appends an event.
     pub(super) async fn append(&mut self, what: &RunEventKind) -> Result<(), Error> {
-        self.note(what);
-        self.write().await
+        self.buffer(what);
+        self.flush().await
     }
 
     /// Appends a verdict that late spans have changed.
@@ -173,7 +173,7 @@ impl Log {
 
     /// Writes the last event and the final state, both or none: a reader that sees one finds the other, even when
     /// this server dies meanwhile. Fails when the run has ended or belongs to another owner.
-    pub(super) async fn end(&mut self, state: State, what: &RunEventKind) -> Result<(), Error> {
+    pub(in crate::runner) async fn end(&mut self, state: State, what: &RunEventKind) -> Result<(), Error> {
         let RunId { test, number } = &self.run;
         let (mut counts, mut secrets) = ((0, 0), String::new());
         if let RunEventKind::Judged { verdict } = what {
@@ -183,8 +183,8 @@ impl Log {
                 retry_while_unavailable(|| async { Ok(outputs.kept(&self.store, test).await?) }).await?;
         }
         let (test, number) = (test.clone(), *number);
-        self.note(what);
-        let events = std::mem::take(&mut self.noted);
+        self.buffer(what);
+        let events = std::mem::take(&mut self.buffered);
         let end = store::RunEnd { state: state.as_str(), counts, secrets, events };
         retry_while_unavailable(|| async {
             let ended = self.store.end_run(&test, number, &self.owner, &end).await?;
@@ -227,7 +227,7 @@ impl Log {
 }
 
 /// Serializes an event for the store.
-pub(super) fn body(what: &RunEventKind) -> String {
+pub(in crate::runner) fn body(what: &RunEventKind) -> String {
     redacted(what, &Redactor::default())
 }
 

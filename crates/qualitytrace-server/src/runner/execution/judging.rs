@@ -175,7 +175,7 @@ pub(super) fn secret_outputs(verdict: &Verdict, redactor: &Redactor) -> Variable
 }
 
 /// The resolved outputs of a stored verdict, with their redacted secrets restored.
-pub(super) fn outputs(verdict: &Verdict, secrets: &Variables) -> Variables {
+pub(in crate::runner) fn outputs(verdict: &Verdict, secrets: &Variables) -> Variables {
     let mut outputs = Variables::default();
     for output in verdict.outputs.iter().filter(|output| output.error.is_none()) {
         let secret = secrets.get(&output.name);

@@ -11,18 +11,18 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::Error;
 use super::commands::received;
-use super::learning::Memory;
 use super::log::Log;
-use super::queue::Announced;
-use super::retry::RetryDeadline;
-use super::spans::{self, Poll};
 use crate::budget::{Budget, Lease, NoRoom};
 use crate::clock;
 use crate::compute;
 use crate::follow::Following;
 use crate::redact::Redactor;
+use crate::runner::Error;
+use crate::runner::learning::Learning;
+use crate::runner::relays::Announced;
+use crate::runner::retry::RetryDeadline;
+use crate::runner::spans::{self, Poll};
 use crate::source::{Cursor, Source};
 use crate::store::RunCommand;
 use crate::wire::RunEventKind;
@@ -70,9 +70,9 @@ pub(super) enum Waited {
 
 /// A cache of the last standing of the specs, valid until spans arrive, and for good once it is final.
 #[derive(Debug, Default)]
-struct Kept(Option<(usize, Standing)>);
+struct StandingCache(Option<(usize, Standing)>);
 
-impl Kept {
+impl StandingCache {
     /// The cached standing for this number of spans.
     fn known(&self, spans: usize) -> Option<&Standing> {
         let known = self.0.as_ref().filter(|(known, standing)| *known == spans || standing.is_final);
@@ -80,10 +80,10 @@ impl Kept {
     }
 
     /// The standing for this number of spans; computed if not cached.
-    fn of(&mut self, spans: usize, ask: impl FnOnce() -> Standing) -> Standing {
+    fn of(&mut self, spans: usize, compute: impl FnOnce() -> Standing) -> Standing {
         match self.known(spans) {
             Some(standing) => standing.clone(),
-            None => self.0.insert((spans, ask())).1.clone(),
+            None => self.0.insert((spans, compute())).1.clone(),
         }
     }
 }
@@ -116,13 +116,13 @@ impl Arrivals {
     pub(super) async fn wait(
         &mut self,
         policy: &Policy,
-        memory: &Memory,
+        learning: &Learning,
         log: &mut Log,
         standing: impl Fn(&Trace) -> Standing,
         poll: Poll<'_>,
         mut skip: watch::Receiver<Option<RunCommand>>,
     ) -> Result<Waited, Error> {
-        let mut kept = Kept::default();
+        let mut cache = StandingCache::default();
         let mut policy = *policy;
         loop {
             self.changes.mark_unchanged();
@@ -130,9 +130,9 @@ impl Arrivals {
             let cluster = self.announced.cluster();
             let now = cluster.horizon(self.source.ingest().horizon(clock::now()));
             let longest = cluster.safety_poll();
-            let new = self.look(memory, log.redactor(), poll).await?;
+            let new = self.fetch(learning, log.redactor(), poll).await?;
             if new > 0 {
-                log.note(&RunEventKind::Arrived { new, spans: self.progress.spans() });
+                log.buffer(&RunEventKind::Arrived { new, spans: self.progress.spans() });
             }
             compute::give_way().await;
             let span = poll.evaluate();
@@ -140,9 +140,9 @@ impl Arrivals {
             let next = span.in_scope(|| {
                 // Judging may take long, and all runs share the register: the specs are evaluated without holding
                 // its lock.
-                self.decide(&policy, memory, kept.known(self.spans.len()), now).unwrap_or_else(|| {
-                    let specs = kept.of(self.spans.len(), || standing(&self.trace(poll.root)));
-                    wait(&policy, &self.progress, &memory.services(), || specs, now)
+                self.decide(&policy, learning, cache.known(self.spans.len()), now).unwrap_or_else(|| {
+                    let specs = cache.of(self.spans.len(), || standing(&self.trace(poll.root)));
+                    wait(&policy, &self.progress, &learning.services(), || specs, now)
                 })
             });
             match &next {
@@ -152,12 +152,12 @@ impl Arrivals {
             drop(span);
             match next {
                 Wait::Ready(ended) | Wait::GaveUp(ended) => {
-                    log.note(&RunEventKind::wait_ended(&ended, &self.progress));
+                    log.buffer(&RunEventKind::wait_ended(&ended, &self.progress));
                     return Ok(Waited::Ended(ended));
                 }
                 // Arrivals at another server are published, and polled in case a notification was lost.
                 Wait::Until(then, _) => {
-                    log.write().await?;
+                    log.flush().await?;
                     // Arrivals of other traces may prove that this one is complete.
                     let wake_at = Instant::now() + then.since(now).min(longest).min(EVIDENCE_INTERVAL);
                     tokio::select! {
@@ -174,10 +174,10 @@ impl Arrivals {
                         // The ingest outlives every run.
                         _ = self.changes.changed() => {}
                         () = received(&mut skip, RunCommand::Skip) => {
-                            let specs = kept.of(self.spans.len(), || standing(&self.trace(poll.root)));
-                            let ended = skipped(&policy, &self.progress, &memory.services(), specs, clock::now());
+                            let specs = cache.of(self.spans.len(), || standing(&self.trace(poll.root)));
+                            let ended = skipped(&policy, &self.progress, &learning.services(), specs, clock::now());
                             let debts = ended.debts.iter().map(ToString::to_string).collect();
-                            log.note(&RunEventKind::WaitSkipped { debts });
+                            log.buffer(&RunEventKind::WaitSkipped { debts });
                             return Ok(Waited::Ended(ended));
                         }
                     }
@@ -190,7 +190,7 @@ impl Arrivals {
     fn decide(
         &self,
         policy: &Policy,
-        memory: &Memory,
+        learning: &Learning,
         specs: Option<&Standing>,
         now: Timestamp,
     ) -> Option<Wait> {
@@ -199,14 +199,19 @@ impl Arrivals {
             is_asked = specs.is_none();
             specs.cloned().unwrap_or_default()
         };
-        let next = wait(policy, &self.progress, &memory.services(), answer, now);
+        let next = wait(policy, &self.progress, &learning.services(), answer, now);
         (!is_asked).then_some(next)
     }
 
     /// Reads what arrived since the last read, in a span of its own.
-    async fn look(&mut self, memory: &Memory, redactor: &Redactor, poll: Poll<'_>) -> Result<usize, Error> {
+    async fn fetch(
+        &mut self,
+        learning: &Learning,
+        redactor: &Redactor,
+        poll: Poll<'_>,
+    ) -> Result<usize, Error> {
         let span = poll.fetch();
-        let new = self.read(memory, redactor).instrument(span.clone()).await;
+        let new = self.read(learning, redactor).instrument(span.clone()).await;
         match &new {
             Ok(_) => spans::note_spans(&span, self.progress.spans()),
             Err(error) => spans::note_failure(&span, error),
@@ -270,10 +275,10 @@ impl Arrivals {
 
     /// Reads what arrived since the last read and returns the number of new spans. Retries while the database is
     /// unavailable.
-    pub(super) async fn read(&mut self, memory: &Memory, redactor: &Redactor) -> Result<usize, Error> {
+    pub(super) async fn read(&mut self, learning: &Learning, redactor: &Redactor) -> Result<usize, Error> {
         let mut new = 0;
         loop {
-            new += self.read_once(memory, redactor).await?;
+            new += self.read_once(learning, redactor).await?;
             match self.hold().await? {
                 Held::All => return Ok(new),
                 // Everything is read again.
@@ -282,7 +287,7 @@ impl Arrivals {
         }
     }
 
-    async fn read_once(&mut self, memory: &Memory, redactor: &Redactor) -> Result<usize, Error> {
+    async fn read_once(&mut self, learning: &Learning, redactor: &Redactor) -> Result<usize, Error> {
         let mut new = 0;
         let deadline = RetryDeadline::new();
         let (arrivals, is_all) = loop {
@@ -302,13 +307,13 @@ impl Arrivals {
                 let named =
                     (!redactor.is_empty()).then(|| Span { name: redactor.word(&span.name), ..span.clone() });
                 if self.progress.arrived(named.as_ref().unwrap_or(&span), arrival.at) {
-                    memory.arrived(&span, arrival.at);
+                    learning.arrived(&span, arrival.at);
                     new += 1;
                 }
                 self.spans.push(span);
             }
         }
-        memory.answered(self.progress.take_answers(), redactor);
+        learning.answered(self.progress.take_answers(), redactor);
         Ok(new)
     }
 }

@@ -19,13 +19,14 @@ use super::arrivals::{Arrivals, Waited};
 use super::judging::Judge;
 use super::log::Log;
 use super::missing_trace::Request;
-use super::retry::retry_while_unavailable;
 use super::settings::Waiting;
-use super::spans::Poll;
-use super::{Error, Runner, random_span_id, resolve, settings, spans};
+use super::{Execution, random_span_id, resolve, settings};
 use crate::clock;
 use crate::compute;
 use crate::redact::Redactor;
+use crate::runner::Error;
+use crate::runner::retry::retry_while_unavailable;
+use crate::runner::spans::{self, Poll};
 use crate::store::{RunCommand, StoredRun, StoredTest};
 use crate::trigger::{Context, Failure};
 use crate::variables::{Variables, redactor_of_trace};
@@ -129,7 +130,7 @@ impl Judged {
     }
 }
 
-impl Runner {
+impl Execution {
     /// Executes a run. `None` when it ended without a verdict. The trigger permit is returned when the trigger was
     /// answered: a run that waits for spans blocks no other trigger.
     pub(super) async fn execute(
@@ -138,15 +139,15 @@ impl Runner {
         run: &StoredRun,
         skip: watch::Receiver<Option<RunCommand>>,
         run_span: &tracing::Span,
-        turn: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) -> Result<Option<Judged>, Error> {
         let (stored, test) = self.test_of(run).await?;
         spans::note_test(run_span, &test);
         let settings = RunRequest::of(run).settings;
         let variables = &Variables::open(&self.store, &run.test, &run.variables)?;
-        log.hide(variables.redactor());
+        log.set_redactor(variables.redactor());
         let mut generator = Generator::in_utc(clock::now(), rand::random());
-        log.note(&RunEventKind::Resolving);
+        log.buffer(&RunEventKind::Resolving);
         let resolved = resolved(run_span, log.redactor(), &test, variables, &mut generator).await;
         let (trigger, attached) = match resolved {
             Ok(resolved) => resolved,
@@ -154,7 +155,7 @@ impl Runner {
                 return log.fail(State::TriggerFailed, &RunEventKind::NotResolved { message }).await;
             }
         };
-        log.note(&self.noted(log, &test, &trigger));
+        log.buffer(&self.resolved_event(log, &test, &trigger));
 
         let context =
             Context { trace: attached.unwrap_or(run.trace), span: random_span_id(), baggage: String::new() };
@@ -162,7 +163,7 @@ impl Runner {
             log.set_trace(context.trace).await?;
             spans::note_trace(run_span, context.trace);
             // The run that caused the trace may have had secrets.
-            log.hide(
+            log.set_redactor(
                 retry_while_unavailable(|| async {
                     Ok(redactor_of_trace(&self.store, context.trace).await?)
                 })
@@ -170,7 +171,7 @@ impl Runner {
             );
         }
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
-        let history = retry_while_unavailable(|| async { self.memory.history(&stored.id).await }).await?;
+        let history = retry_while_unavailable(|| async { self.learning.history(&stored.id).await }).await?;
         let mut arrivals = self.arrivals(context.trace, begin, history);
         if let Some(command) = log.mark_triggered().await? {
             self.in_progress.send(log.run(), command);
@@ -186,11 +187,11 @@ impl Runner {
             }
         };
         let taken_in = async {
-            log.note(&RunEventKind::Triggered { reply: (&reply).into() });
+            log.buffer(&RunEventKind::Triggered { reply: (&reply).into() });
             log.change_state(State::Executing, State::AwaitingTrace).await
         };
         taken_in.instrument(spans::response(run_span)).await?;
-        drop(turn);
+        drop(permit);
 
         let judge = Judge::compile(&test, variables, generator);
         let root = TriggerSpan { id: context.span, trace: context.trace, start, end }.to_span(&reply);
@@ -208,7 +209,7 @@ impl Runner {
             let (trace, span) = (context.trace, context.span);
             let poll = Poll { run: run_span, test: &stored.id, trace, span, root: &root };
             let wait_span = poll.start();
-            let wait = arrivals.wait(&policy, &self.memory, log, specs, poll, skip);
+            let wait = arrivals.wait(&policy, &self.learning, log, specs, poll, skip);
             let waited = wait.instrument(wait_span.clone()).await?;
             self.recorder.phase("wait", clock::now().since(end));
             if let Some(message) = waited.no_trace() {
@@ -216,7 +217,7 @@ impl Runner {
             }
             waited
         } else {
-            log.note(&RunEventKind::WaitSkipped { debts: Vec::new() });
+            log.buffer(&RunEventKind::WaitSkipped { debts: Vec::new() });
             Waited::Skipped
         };
         if waited.no_trace().is_some() {
@@ -229,8 +230,8 @@ impl Runner {
         let tree = arrivals.take_trace(&root);
         let analysis = self.analysis(&stored.id, &tree, &settings).await?;
         let analysis_open = unproven(&absences, refused.as_ref());
-        log.note(&RunEventKind::analyzed(analysis.as_ref(), analysis_open.clone()));
-        log.note(&RunEventKind::Judging);
+        log.buffer(&RunEventKind::analyzed(analysis.as_ref(), analysis_open.clone()));
+        log.buffer(&RunEventKind::Judging);
         let waited_until = clock::now();
         let verdict = recorded(run_span, log.redactor(), || judge.verdict(&tree, absences, refused)).await;
         let outcome = verdict.outcome;
@@ -244,7 +245,7 @@ impl Runner {
     }
 }
 
-impl Runner {
+impl Execution {
     /// Sends the trigger, in a span of its own.
     async fn send(
         &self,
@@ -266,7 +267,7 @@ impl Runner {
     }
 
     /// The event of a resolved trigger. Warns when it sends a secret to an unverified receiver.
-    fn noted(&self, log: &Log, test: &Test, trigger: &Trigger) -> RunEventKind {
+    fn resolved_event(&self, log: &Log, test: &Test, trigger: &Trigger) -> RunEventKind {
         let shown = settings::shown_trigger(test, trigger);
         let warning = self.triggers.warning(trigger, log.redactor().hides_in(&shown));
         if let Some(warning) = warning.as_ref().map(|warning| log.redactor().text(warning)) {
@@ -310,8 +311,10 @@ impl Runner {
     ) -> Result<(), Error> {
         let Waited::Ended(ended) = waited else { return Ok(()) };
         let passed = outcome == Outcome::Passed;
-        retry_while_unavailable(|| async { self.memory.learn(test, &arrivals.progress, ended, passed).await })
-            .await
+        retry_while_unavailable(|| async {
+            self.learning.learn(test, &arrivals.progress, ended, passed).await
+        })
+        .await
     }
 
     /// Loads the version of the test that is run.
