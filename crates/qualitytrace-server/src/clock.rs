@@ -15,7 +15,7 @@ pub fn now() -> Timestamp {
 }
 
 /// Sets the clock to the machine's time. A measurement that is under way would include the difference.
-pub fn settle() {
+pub fn adjust() {
     CLOCK.set(machine_time(), Instant::now());
 }
 

@@ -1,4 +1,4 @@
-//! The servers that share one database: failure detection by heartbeats, and notices between servers.
+//! The servers that share one database: failure detection by heartbeats, and notifications between servers.
 //!
 //! A server increments its heartbeat regularly. Clocks are not compared: a server that sees the same heartbeat of
 //! another one [`MISSED`] times in a row gives that one up, with a compare-and-set statement that only one server wins.
@@ -17,18 +17,18 @@ use crate::store::{Error, Listener, Notification, Peer, Store};
 
 /// The interval of heartbeats.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);
-/// The interval at which a server polls the tables even without a notice.
+/// The interval at which a server polls the tables even without a notification.
 pub(crate) const SAFETY_POLL: Duration = Duration::from_secs(5);
 /// The number of unchanged heartbeats after which a server is given up.
 const MISSED: u32 = 5;
-/// Capacity of the outbox. Notices are hints: those beyond this are dropped, and the tables show the same later.
-const WAITING_NOTICES: usize = 10_000;
+/// Capacity of the outbox. Notifications are hints: those beyond this are dropped, and the tables show the same later.
+const OUTBOX_CAPACITY: usize = 10_000;
 
 /// This server as a member of its cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     store: Store,
-    /// The name under which it sends notices.
+    /// The name under which it sends notifications.
     name: String,
     /// The id under which it owns runs.
     id: Mutex<Arc<str>>,
@@ -68,7 +68,7 @@ impl Cluster {
             store,
         };
         cluster.look(&cluster.id()).await?;
-        // A server that was alone so far must begin to send notices.
+        // A server that was alone so far must begin to send notifications.
         cluster.store.publish(&cluster.name, vec![Notification::Joined]).await?;
         Ok(cluster)
     }
@@ -78,7 +78,7 @@ impl Cluster {
         Arc::clone(&lock(&self.id))
     }
 
-    /// Subscribes to the notices of other servers; `None` if the database cannot be shared.
+    /// Subscribes to the notifications of other servers; `None` if the database cannot be shared.
     pub(crate) async fn listen(&self) -> Result<Option<Listener>, Error> {
         self.store.listen(&self.name).await
     }
@@ -88,19 +88,19 @@ impl Cluster {
         self.has_others.store(true, Ordering::Relaxed);
     }
 
-    /// Queues a notice for the other servers. Costs nothing if there are none.
-    pub(crate) fn publish(&self, notice: impl FnOnce() -> Notification) {
+    /// Queues a notification for the other servers. Costs nothing if there are none.
+    pub(crate) fn publish(&self, notification: impl FnOnce() -> Notification) {
         if !self.has_others.load(Ordering::Relaxed) {
             return;
         }
         let mut outbox = lock(&self.outbox);
-        if outbox.len() < WAITING_NOTICES {
-            outbox.insert(notice());
+        if outbox.len() < OUTBOX_CAPACITY {
+            outbox.insert(notification());
             self.filled.notify_one();
         }
     }
 
-    /// Delivers queued notices in batches. Never returns.
+    /// Delivers queued notifications in batches. Never returns.
     pub(crate) async fn deliver(&self) {
         loop {
             self.filled.notified().await;
@@ -108,13 +108,13 @@ impl Cluster {
         }
     }
 
-    /// Delivers the queued notices.
+    /// Delivers the queued notifications.
     pub(crate) async fn deliver_now(&self) {
-        let notices: Vec<Notification> = std::mem::take(&mut *lock(&self.outbox)).into_iter().collect();
-        if notices.is_empty() {
+        let notifications: Vec<Notification> = std::mem::take(&mut *lock(&self.outbox)).into_iter().collect();
+        if notifications.is_empty() {
             return;
         }
-        if let Err(error) = self.store.publish(&self.name, notices).await {
+        if let Err(error) = self.store.publish(&self.name, notifications).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "failed to notify other servers");
         }
     }
@@ -143,7 +143,7 @@ impl Cluster {
         now - Duration::from_millis(self.behind.load(Ordering::Relaxed))
     }
 
-    /// Returns how long to rely on notices before polling the tables: forever if the database cannot be shared.
+    /// Returns how long to rely on notifications before polling the tables: forever if the database cannot be shared.
     pub(crate) fn safety_poll(&self) -> Duration {
         if self.store.is_shared() { SAFETY_POLL } else { Duration::MAX }
     }

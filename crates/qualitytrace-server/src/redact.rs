@@ -38,18 +38,18 @@ pub struct Redactor {
 
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Mask").field("secrets", &(self.parts.count() + self.wholes.len())).finish()
+        f.debug_struct("Redactor").field("secrets", &(self.parts.count() + self.wholes.len())).finish()
     }
 }
 
 impl Redactor {
-    /// Creates a mask for these secrets.
+    /// Creates a redactor of these secrets.
     pub fn of<'s>(secrets: impl IntoIterator<Item = &'s str>) -> Self {
-        let mut mask = Self::default();
+        let mut redactor = Self::default();
         let mut parts = Vec::new();
         for secret in secrets.into_iter().filter(|secret| !secret.is_empty() && *secret != MASK) {
             if secret.len() < SHORTEST_PART {
-                mask.wholes.push(secret.to_owned());
+                redactor.wholes.push(secret.to_owned());
                 continue;
             }
             parts.push(Pattern::new(secret, Breaks::None));
@@ -66,8 +66,8 @@ impl Redactor {
         }
         parts.sort_unstable();
         parts.dedup();
-        mask.parts = Finder::of(parts);
-        mask
+        redactor.parts = Finder::of(parts);
+        redactor
     }
 
     /// Whether there are no secrets.

@@ -1,61 +1,48 @@
-//! Execution of runs, from the claim to the verdict.
+//! Runs, series and suite runs: the facade that the API uses.
 //!
-//! [`Runner`] starts runs, stops them on demand, and stores what is learned from them. The run itself is one
-//! function, in `execute`. Nothing here touches SQL or a socket itself.
+//! Three parts, each with the state that it owns: `suites` starts runs through the `queue`, which claims them and
+//! hands them to the `execution`. None of them knows the one before it. `peers` connects all three with the other
+//! servers on the same database. Nothing here touches SQL or a socket itself.
 
-mod arrivals;
-mod commands;
-mod execute;
-mod judging;
-mod late_spans;
+mod counts;
+mod error;
+mod execution;
 mod learning;
-mod log;
-mod nothing;
+mod peers;
 mod queue;
-mod rerun;
-mod resolving;
+mod relays;
 mod retry;
-mod samples;
-mod series;
-pub(crate) mod settings;
 mod spans;
 mod suites;
+mod tasks;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use qualitytrace_core::id::{SpanId, TraceId};
-use qualitytrace_core::run::State;
+use qualitytrace_core::definition::Test;
+use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::{self, Learned};
-use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
-use tracing::Instrument;
 
-use self::commands::{Control, Wishes, wished};
-use self::execute::Judged;
-use self::learning::Memory;
-use self::log::Log;
-use self::queue::{Admission, Relays};
+use self::execution::{Execution, Shared};
+use self::learning::Learning;
+use self::peers::Peers;
+use self::queue::Queue;
 use self::suites::Suites;
-use crate::budget::Budget;
-use crate::client::Client;
-use crate::clock;
+use self::tasks::Tasks;
 use crate::cluster::Cluster;
-use crate::compute::{self, Pool};
 use crate::config::Live;
-use crate::follow::{Followers, Following};
-use crate::observability::{Caller, Recorder};
-use crate::semaphore::ResizableSemaphore;
+use crate::follow::Following;
+use crate::observability::Recorder;
 use crate::source::Source;
-use crate::store::{self, Inserted, NewRun, RunCommand, Store, StoredRun, StoredTest};
-use crate::trigger::Triggers;
+use crate::store::{RunCommand, Store, StoredRun, StoredTest};
 use crate::variables::Variables;
-use crate::wire::RunEventKind;
+use crate::wire::run::Run;
+use crate::wire::{Event, Verdict};
 
-pub use self::series::Order;
-pub use self::suites::{StepTest, SuiteOrder, SuiteState};
+pub use self::error::Error;
+pub(crate) use self::execution::settings;
+pub use self::suites::{Order, StepTest, SuiteOrder, SuiteState};
 
 /// The id of a run of a test.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -75,107 +62,20 @@ pub struct SuiteRunId {
     pub number: u64,
 }
 
-/// Requests whose caller is remembered until their run begins.
-const CALLERS: usize = 10_000;
-
-/// Starts and executes runs.
+/// Starts, stops and follows runs, series and suite runs.
 #[derive(Debug)]
 pub struct Runner {
-    store: Store,
-    source: Source,
-    triggers: Triggers,
-    policy: wait::Policy,
     config: Live,
-    /// One permit for each trigger in progress.
-    turns: ResizableSemaphore,
-    /// One permit for each run in progress. A run that only waits for spans holds no other.
-    waits: ResizableSemaphore,
-    /// The memory budget for the spans of all runs in progress.
-    traces: Budget,
-    /// Wakes the task that claims runs.
-    queued: Notify,
     cluster: Arc<Cluster>,
-    relays: Relays,
-    memory: Memory,
-    followers: Arc<Followers<RunId>>,
-    recorder: Recorder,
-    control: Control,
-    suites: Suites,
-    /// The callers of the queued runs, by trace.
-    callers: Mutex<HashMap<TraceId, Caller>>,
-    /// The runs in progress.
-    tasks: Mutex<JoinSet<()>>,
+    learning: Arc<Learning>,
+    execution: Arc<Execution>,
+    queue: Arc<Queue>,
+    suites: Arc<Suites>,
+    peers: Arc<Peers>,
+    /// The runs, series and suite runs in progress. The parts above only spawn into it.
+    _tasks: Tasks,
     /// The background tasks of the server.
-    duties: Mutex<JoinSet<()>>,
-}
-
-/// Errors of our own side that end a run.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] store::Error),
-    /// The test was deleted meanwhile.
-    #[error("test {test} is not there any more")]
-    Gone {
-        /// The test.
-        test: String,
-    },
-    /// The queue is full.
-    #[error("{bound} runs are waiting for their turn, which is the limit (runs.queue); try again later")]
-    QueueFull {
-        /// The limit.
-        bound: u64,
-    },
-    /// The run was deleted, or another server has taken it over.
-    #[error("the run was deleted, or another server has taken it over")]
-    Lost,
-    /// The trace of one run takes more memory than all runs together may.
-    #[error(
-        "the trace takes more memory than the {limit} bytes that runs have for traces (limits.apiBytes); send fewer \
-         spans, or raise the limit"
-    )]
-    TraceTooLarge {
-        /// The limit in bytes.
-        limit: u64,
-    },
-    /// The task of a suite step panicked or was cancelled.
-    #[error("a step of a suite was interrupted")]
-    Step {
-        /// The error of the task.
-        #[source]
-        source: tokio::task::JoinError,
-    },
-    /// The stored definition cannot be read as a test.
-    #[error("the stored definition of test {test} is not a test")]
-    Definition {
-        /// The test.
-        test: String,
-    },
-}
-
-impl Error {
-    /// Whether the database is unavailable: the operation may be retried.
-    pub(crate) fn is_away(&self) -> bool {
-        matches!(self, Self::Store(error) if error.is_away())
-    }
-
-    /// The message to clients for a temporary error.
-    pub(crate) fn passing(&self) -> Option<&'static str> {
-        match self {
-            Self::Store(error) => error.passing(),
-            _ => None,
-        }
-    }
-
-    /// Whether nothing was done and a retry may succeed.
-    fn was_not_begun(&self) -> bool {
-        match self {
-            Self::QueueFull { .. } => true,
-            Self::Store(error) => error.is_unasked(),
-            _ => false,
-        }
-    }
+    background: Mutex<JoinSet<()>>,
 }
 
 impl Runner {
@@ -187,61 +87,98 @@ impl Runner {
         config: impl Into<Live>,
         recorder: Recorder,
     ) -> Result<Arc<Self>, Error> {
-        let config = config.into();
-        let runner = Arc::new(Self {
-            memory: Memory::open(store.clone(), source.ingest().register().clone()).await?,
-            source,
-            triggers: Triggers::new(config.clone()),
-            policy,
-            turns: ResizableSemaphore::new(config.get().limits.concurrent_runs),
-            waits: ResizableSemaphore::new(config.get().limits.waiting_runs),
-            traces: Budget::new(config.get().limits.api_bytes),
-            queued: Notify::new(),
-            cluster: Arc::new(Cluster::join(store.clone()).await?),
-            relays: Relays::default(),
-            config,
-            followers: Arc::default(),
+        let (config, tasks) = (config.into(), Tasks::default());
+        let learning = Arc::new(Learning::open(store.clone(), source.ingest().register().clone()).await?);
+        let cluster = Arc::new(Cluster::join(store.clone()).await?);
+        let shared = Shared {
+            store: store.clone(),
+            source: source.clone(),
+            learning: Arc::clone(&learning),
+            cluster: Arc::clone(&cluster),
             recorder,
-            control: Control::default(),
-            callers: Mutex::default(),
-            suites: Suites::default(),
-            tasks: Mutex::default(),
-            duties: Mutex::default(),
+            tasks: tasks.spawner(),
+        };
+        let execution = Arc::new(Execution::new(shared, policy, config.clone()));
+        let limits = &config.get().limits;
+        let queue = Queue::new(Arc::clone(&execution), store.clone(), Arc::clone(&cluster), limits);
+        let queue = Arc::new(queue);
+        let suites = Arc::new(Suites::new(
+            Arc::clone(&queue),
+            store.clone(),
+            Arc::clone(&cluster),
+            Arc::clone(execution.followers()),
+            tasks.spawner(),
+        ));
+        let peers = Arc::new(Peers::new(
             store,
-        });
-        runner.take_up_work().await?;
-        Ok(runner)
+            source.clone(),
+            Arc::clone(&cluster),
+            Arc::clone(&execution),
+            Arc::clone(&queue),
+            Arc::clone(&suites),
+        ));
+        let background = Mutex::default();
+        let runner =
+            Self { config, cluster, learning, execution, queue, suites, peers, _tasks: tasks, background };
+        runner.start_tasks(source).await?;
+        Ok(Arc::new(runner))
+    }
+
+    /// Starts the background tasks: claims runs, and cooperates with other servers where the database is shared.
+    async fn start_tasks(&self, source: Source) -> Result<(), Error> {
+        let listener = self.cluster.listen().await?;
+        self.peers.recover_orphans().await?;
+        let mut background = lock(&self.background);
+        background.spawn(Arc::clone(&self.queue).claim());
+        background.spawn(Arc::clone(&self.learning).sample_traces(source));
+        if let Some(listener) = listener {
+            background.spawn(Arc::clone(&self.peers).receive(listener));
+            background.spawn(Arc::clone(&self.peers).heartbeat());
+            let cluster = Arc::clone(&self.cluster);
+            background.spawn(async move { cluster.deliver().await });
+        }
+        Ok(())
+    }
+
+    /// Shuts down: runs whose trigger was not sent are queued again, the others are marked as interrupted.
+    pub async fn shutdown(&self) {
+        let mut background = std::mem::take(&mut *lock(&self.background));
+        background.shutdown().await;
+        self.execution.cancel_all().await;
+        if let Err(error) = self.learning.store_lags(true).await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "failed to store how late services deliver"
+            );
+        }
+        self.peers.leave().await;
     }
 
     /// The number of runs requested here that are queued, and the number in progress.
     pub(crate) fn unfinished(&self) -> (usize, usize) {
-        (lock(&self.callers).len(), self.control.count())
-    }
-
-    /// Follows the clock of the machine, unless something in progress would notice the jump.
-    fn settle_clock(&self) {
-        if self.unfinished() == (0, 0) && self.suites.are_at_rest() {
-            clock::settle();
-        }
+        self.queue.unfinished()
     }
 
     /// Applies changed limits.
     pub(crate) fn reconfigured(&self) {
-        let config = self.config.get();
-        self.turns.resize(config.limits.concurrent_runs);
-        self.waits.resize(config.limits.waiting_runs);
-        self.traces.resize(config.limits.api_bytes);
+        self.queue.reconfigured(&self.config.get().limits);
+        self.execution.reconfigured();
     }
 
     /// Subscribes to changes of a run.
     pub fn follow(&self, run: RunId) -> Following {
-        self.followers.follow(run)
+        self.execution.follow(run)
+    }
+
+    /// Subscribes to changes of a suite run.
+    pub fn follow_suite(&self, run: SuiteRunId) -> Following {
+        self.suites.follow(run)
     }
 
     /// Wakes all followers, so that they notice that what they follow was removed.
     pub fn removed(&self) {
-        self.followers.wake_all();
-        self.suites.anything_changed();
+        self.execution.followers().wake_all();
+        self.suites.followers().wake_all();
     }
 
     /// How long a follower may rely on being woken: another server can die before it has published what it wrote.
@@ -250,189 +187,74 @@ impl Runner {
     }
 
     /// Enqueues a new run of a test.
-    pub async fn start(self: &Arc<Self>, test: &StoredTest, variables: Variables) -> Result<RunId, Error> {
-        self.start_as_asked(test, variables, "{}".to_owned(), None).await
+    pub async fn start(&self, test: &StoredTest, variables: Variables) -> Result<RunId, Error> {
+        self.queue.enqueue(test, variables, "{}".to_owned(), None).await
     }
 
-    /// Enqueues a new run with the rest of its request as JSON, to be shown with the run, and the suite run that it
-    /// is a step of.
-    pub async fn start_as_asked(
-        self: &Arc<Self>,
+    /// Starts a series and returns its first run.
+    pub async fn start_series(&self, order: Order) -> Result<RunId, Error> {
+        self.suites.start_series(order).await
+    }
+
+    /// Stores a new suite run and begins to execute it.
+    pub async fn start_suite(&self, order: SuiteOrder) -> Result<SuiteRunId, Error> {
+        self.suites.start(order).await
+    }
+
+    /// Stops a run, whatever it is doing, and the series that it is part of. `false` when there was nothing to
+    /// stop.
+    pub async fn stop(&self, run: &RunId) -> Result<bool, Error> {
+        // The series first: it would start the next run.
+        let series = self.suites.stop_series(run).await?;
+        Ok(self.stop_run(run).await? || series)
+    }
+
+    /// Stops a run, whatever it is doing. `false` when it has ended.
+    pub(crate) async fn stop_run(&self, run: &RunId) -> Result<bool, Error> {
+        self.queue.stop(run).await
+    }
+
+    /// Stops the steps of a suite run in progress, on whichever server; teardown still runs. `false` when it has
+    /// ended.
+    pub async fn stop_suite(&self, run: &SuiteRunId) -> Result<bool, Error> {
+        self.suites.stop(run).await
+    }
+
+    /// Skips the wait: judges a run with the spans that have arrived. `false` when it has ended.
+    pub async fn skip_waiting(&self, run: &RunId) -> Result<bool, Error> {
+        self.queue.command(run, RunCommand::Skip).await
+    }
+
+    /// Judges a trace by the specs of a test.
+    pub fn judge_once(test: &Test, variables: &Variables, trace: &Trace) -> Verdict {
+        execution::judge(test, variables, trace, Vec::new())
+    }
+
+    /// Judges the trace of an earlier run by this version of its test, as a new run.
+    pub async fn rerun(
+        &self,
+        earlier: &StoredRun,
+        events: &[Event],
+        trace: Option<&Trace>,
         test: &StoredTest,
-        variables: Variables,
-        request: String,
-        step_of: Option<&SuiteRunId>,
     ) -> Result<RunId, Error> {
-        self.settle_clock();
-        let new = NewRun {
-            test: test.id.clone(),
-            test_version: test.version,
-            trace: random_trace_id(),
-            state: State::Created.as_str(),
-            created: clock::now(),
-            variables: variables.kept(&self.store, &test.id).await?,
-            request,
-            owner: String::new(),
-            client: Client::current_key(),
-            step_of: step_of.map(|run| (run.suite.clone(), run.number)),
-            event: log::body(&RunEventKind::Created),
-        };
-        self.remember_caller(new.trace);
-        let inserted = self.insert(&new).await;
-        match &inserted {
-            Ok(_) => self.queued(),
-            Err(_) => drop(lock(&self.callers).remove(&new.trace)),
-        }
-        inserted
+        self.execution.rerun(earlier, events, trace, test).await
     }
 
-    /// Remembers the caller before the run becomes visible: it may begin at once.
-    fn remember_caller(&self, trace: TraceId) {
-        let mut callers = lock(&self.callers);
-        if callers.len() >= CALLERS {
-            callers.clear();
-        }
-        callers.insert(trace, Caller::current());
-    }
-
-    async fn insert(&self, new: &NewRun) -> Result<RunId, Error> {
-        let test = new.test.clone();
-        let bound = self.config.get().limits.queued_runs;
-        match self.store.insert_run(new, bound).await? {
-            Inserted::Number(number) => Ok(RunId { test, number }),
-            Inserted::NoTest => Err(Error::Gone { test }),
-            Inserted::NoSuiteRun => Err(Error::Lost),
-            Inserted::QueueFull => Err(Error::QueueFull { bound }),
-        }
-    }
-
-    /// Executes a claimed run, and watches for late spans afterwards.
-    async fn conduct(
-        &self,
-        mut log: Log,
-        run: StoredRun,
-        wishes: Wishes,
-        caller: Caller,
-        Admission { turn, wait }: Admission,
-    ) {
-        let span = spans::run(&caller, log.run(), run.test_version, run.trace);
-        log.cover(span.clone());
-        let ended = self.carry_out(&mut log, &run, wishes, &span, turn).instrument(span.clone()).await;
-        drop(wait);
-        self.control.end(log.run());
-        let judged = match ended {
-            Ok(judged) => judged,
-            Err(error) => {
-                self.break_off(&mut log, &error).instrument(span.clone()).await;
-                None
-            }
-        };
-        drop(span);
-        if let Some(judged) = judged.filter(|judged| judged.has_trace) {
-            let deadline = Instant::now() + self.late_window();
-            self.watch_late(&mut log, judged, deadline).await;
-        }
-    }
-
-    /// Executes a run until it ends by itself or the user stops it.
-    async fn carry_out(
-        &self,
-        log: &mut Log,
-        run: &StoredRun,
-        Wishes { mut wish, stop }: Wishes,
-        span: &tracing::Span,
-        turn: OwnedSemaphorePermit,
-    ) -> Result<Option<Judged>, Error> {
-        let skip = wish.clone();
-        let ended = tokio::select! {
-            ended = compute::until(stop, Box::pin(self.execute(log, run, skip, span, turn))) => Some(ended?),
-            () = wished(&mut wish, RunCommand::Stop) => None,
-        };
-        match ended {
-            Some(judged) => Ok(judged),
-            // Everything in progress, the trigger included, was dropped with its future.
-            None => match log.end(State::Stopped, &RunEventKind::Stopped).await {
-                // It ended at the same moment: its own result counts.
-                Err(Error::Lost) => Ok(None),
-                stopped => stopped.map(|()| None),
-            },
-        }
-    }
-
-    /// Spawns a task on the thread pool for runs.
-    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = lock(&self.tasks);
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn_on(work, &Pool::Runs.handle());
-    }
-
-    /// Cancels everything that was spawned.
-    async fn end_tasks(&self) {
-        self.control.interrupt();
-        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
-        tasks.shutdown().await;
-    }
-
-    /// Shuts down: runs whose trigger was not sent are queued again, the others are marked as interrupted.
-    pub async fn shutdown(&self) {
-        let mut duties = std::mem::take(&mut *lock(&self.duties));
-        duties.shutdown().await;
-        self.end_tasks().await;
-        self.relays.end_all();
-        if let Err(error) = self.memory.store_lags(true).await {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "failed to store how late services deliver"
-            );
-        }
-        if let Err(error) = self.cluster.leave().await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "failed to sign off");
-        }
-        // Suite runs stay as they are: the next server resumes them.
-        if let Err(error) = self.settle_runs().await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "failed to mark the runs in progress");
-        }
-        self.cluster.deliver_now().await;
+    /// Stores a run that another server executed, as it was there.
+    pub async fn import(&self, test: &StoredTest, run: Run) -> Result<RunId, Error> {
+        self.execution.import(test, run).await
     }
 
     /// Adopts what runs on other servers have learned. What this server knows itself takes precedence.
     pub fn teach(&self, learned: Learned) {
-        self.memory.teach(learned);
+        self.learning.teach(learned);
     }
 
     /// Returns everything that runs have learned so far.
     pub async fn learned(&self) -> Result<Learned, Error> {
-        self.memory.learned().await
+        self.learning.learned().await
     }
-
-    /// The event log of a run of this owner whose last event is `seq`.
-    fn log(&self, run: &RunId, owner: Arc<str>, seq: u64) -> Log {
-        let (followers, cluster) = (Arc::clone(&self.followers), Arc::clone(&self.cluster));
-        Log::new(self.store.clone(), followers, cluster, self.recorder.clone(), run.clone(), owner, seq)
-    }
-
-    async fn break_off(&self, log: &mut Log, error: &Error) {
-        if matches!(error, Error::Lost) {
-            tracing::warn!(test = log.run().test, run = log.run().number, "{error}");
-            return;
-        }
-        tracing::error!(error = error as &dyn std::error::Error, "a run broke off");
-        let broken = RunEventKind::Broken { message: error.to_string() };
-        // The store is probably what failed. While this server lives, no other server would mark the run.
-        while let Err(error) = log.end(State::Failed, &broken).await {
-            if !error.is_away() {
-                return;
-            }
-        }
-    }
-}
-
-fn random_trace_id() -> TraceId {
-    std::iter::repeat_with(rand::random).find_map(TraceId::from_bytes).unwrap_or_else(random_trace_id)
-}
-
-fn random_span_id() -> SpanId {
-    std::iter::repeat_with(rand::random).find_map(SpanId::from_bytes).unwrap_or_else(random_span_id)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -326,15 +326,15 @@ fn make_folder(config: &Config) -> Result<(), Error> {
 }
 
 /// Returns what to bind: the main port, OTLP over gRPC, OTLP over HTTP. Fails when two have the same address.
-fn wishes(config: &Config) -> Result<(BindRequest, [Option<BindRequest>; 2]), listen::Error> {
+fn bind_requests(config: &Config) -> Result<(BindRequest, [Option<BindRequest>; 2]), listen::Error> {
     let main = BindRequest { what: "the server", address: config.http, option: "--server.httpPort PORT" };
     let further =
         |what, address: Option<SocketAddr>, option| Some(BindRequest { what, address: address?, option });
     let grpc = further("OTLP over gRPC", config.otlp_grpc, "--otlp-grpc-addr ADDR|off");
     let http = further("OTLP over HTTP", config.otlp_http, "--otlp-http-addr ADDR|off");
-    for (wish, other) in [(grpc, Some(main)), (http, Some(main)), (http, grpc)] {
-        if let (Some(wish), Some(other)) = (wish, other) {
-            wish.apart(&other)?;
+    for (request, other) in [(grpc, Some(main)), (http, Some(main)), (http, grpc)] {
+        if let (Some(request), Some(other)) = (request, other) {
+            request.apart(&other)?;
         }
     }
     Ok((main, [grpc, http]))
@@ -342,9 +342,9 @@ fn wishes(config: &Config) -> Result<(BindRequest, [Option<BindRequest>; 2]), li
 
 impl Sockets {
     async fn bind(config: &Config) -> Result<Self, listen::Error> {
-        let (main, [grpc, http]) = wishes(config)?;
-        let bound = async |wish: Option<BindRequest>| match wish {
-            Some(wish) => wish.bind().await.map(Some),
+        let (main, [grpc, http]) = bind_requests(config)?;
+        let bound = async |request: Option<BindRequest>| match request {
+            Some(request) => request.bind().await.map(Some),
             None => Ok(None),
         };
         Ok(Self { http: main.bind().await?, otlp_grpc: bound(grpc).await?, otlp_http: bound(http).await? })

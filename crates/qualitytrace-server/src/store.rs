@@ -61,7 +61,7 @@ pub use events::StoredEvent;
 pub use lists::{Listing, Order, Page};
 use lock::Lock;
 pub use maintenance::{MaintenanceError, Restored, backup, check_backup, restore};
-pub use notifications::{Heard, Listener, Notification, TraceHex};
+pub use notifications::{Listener, Notification, Received, TraceHex};
 pub use queue::{Claimed, Inserted, JudgedOrphan, Orphan, RunCommand, RunEnd};
 pub use retention::RunsOf;
 pub use runs::{NewRun, RunSummary, StoredRun};

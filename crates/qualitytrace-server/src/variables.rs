@@ -51,8 +51,8 @@ impl Variables {
         self.secret.contains(name)
     }
 
-    /// Returns the mask that redacts the secret values.
-    pub fn mask(&self) -> Redactor {
+    /// Returns the redactor of the secret values.
+    pub fn redactor(&self) -> Redactor {
         Redactor::of(self.secrets())
     }
 
@@ -135,16 +135,16 @@ impl<'s> Withheld<'s> {
         hasher.finish()
     }
 
-    /// Returns one mask for the secrets of all these traces.
-    pub(crate) fn mask_of_all(&self) -> Result<Redactor, Error> {
+    /// Returns one redactor for the secrets of all these traces.
+    pub(crate) fn redactor_of_all(&self) -> Result<Redactor, Error> {
         let runs = self.runs.values().flatten();
         let variables: Vec<Variables> =
             runs.map(|(test, kept)| Variables::open(self.store, test, kept)).collect::<Result<_, _>>()?;
         Ok(Redactor::of(variables.iter().flat_map(Variables::secrets)))
     }
 
-    /// Returns the mask for the secrets of one trace.
-    pub(crate) fn mask(&self, trace: TraceId) -> Result<Redactor, Error> {
+    /// Returns the redactor for the secrets of one trace.
+    pub(crate) fn redactor(&self, trace: TraceId) -> Result<Redactor, Error> {
         let runs = self.runs.get(&trace).into_iter().flatten();
         let variables: Vec<Variables> =
             runs.map(|(test, kept)| Variables::open(self.store, test, kept)).collect::<Result<_, _>>()?;
@@ -152,9 +152,9 @@ impl<'s> Withheld<'s> {
     }
 }
 
-/// Returns the mask for the secrets of one trace.
-pub(crate) async fn mask_of_trace(store: &Store, trace: TraceId) -> Result<Redactor, Error> {
-    Withheld::of(store, &[trace]).await?.mask(trace)
+/// Returns the redactor for the secrets of one trace.
+pub(crate) async fn redactor_of_trace(store: &Store, trace: TraceId) -> Result<Redactor, Error> {
+    Withheld::of(store, &[trace]).await?.redactor(trace)
 }
 
 fn objects(kept: &str) -> Map<String, Value> {

@@ -33,9 +33,9 @@ impl ApiError {
     }
 
     /// An error of our own side, temporary or permanent.
-    fn internal(error: &(dyn std::error::Error + 'static), passing: Option<&str>) -> Self {
+    fn internal(error: &(dyn std::error::Error + 'static), temporary: Option<&str>) -> Self {
         tracing::error!(error, "a request failed");
-        if let Some(message) = passing {
+        if let Some(message) = temporary {
             return Self { status: StatusCode::SERVICE_UNAVAILABLE, message: message.to_owned() };
         }
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, message: error.to_string() }
@@ -75,13 +75,13 @@ pub(super) struct Error<'a> {
 
 impl From<store::Error> for ApiError {
     fn from(error: store::Error) -> Self {
-        Self::internal(&error, error.passing())
+        Self::internal(&error, error.temporary_message())
     }
 }
 
 impl From<runner::Error> for ApiError {
     fn from(error: runner::Error) -> Self {
-        Self::internal(&error, error.passing())
+        Self::internal(&error, error.temporary_message())
     }
 }
 

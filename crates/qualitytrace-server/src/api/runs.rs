@@ -32,7 +32,7 @@ use crate::clock;
 use crate::compute;
 use crate::runner::RunId;
 use crate::store::{StoredEvent, StoredRun};
-use crate::variables::{Variables, mask_of_trace};
+use crate::variables::{Variables, redactor_of_trace};
 use crate::wire::event::Event;
 use crate::wire::fold::{self, RunState};
 use crate::wire::run::{self, Run};
@@ -234,13 +234,13 @@ pub(super) async fn stop(
 ) -> Result<Response, LegacyApiError> {
     let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
     let is_ended = app.runner.stop(&run).await?;
-    wished(&app, &run, is_ended).await
+    command_response(&app, &run, is_ended).await
 }
 
 /// The response to a command. It is a success even if the run has ended or never existed, as clients expect.
-async fn wished(app: &App, run: &RunId, is_told: bool) -> Result<Response, LegacyApiError> {
+async fn command_response(app: &App, run: &RunId, is_accepted: bool) -> Result<Response, LegacyApiError> {
     let mut response = plain_json(StatusCode::OK, &Success::default());
-    if !is_told {
+    if !is_accepted {
         app.store.resource(Kind::Test, &run.test).await?.ok_or_else(LegacyApiError::missing)?;
         response.extensions_mut().insert(Unchanged);
     }
@@ -254,8 +254,8 @@ pub(super) async fn skip_polling(
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, LegacyApiError> {
     let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
-    let is_told = app.runner.skip_waiting(&run).await?;
-    wished(&app, &run, is_told).await
+    let is_accepted = app.runner.skip_waiting(&run).await?;
+    command_response(&app, &run, is_accepted).await
 }
 
 /// Judges the trace of a run by the latest version of its test, as a new run.
@@ -377,8 +377,8 @@ impl LoadedRun {
 /// Loads a trace with its secrets redacted.
 async fn trace(app: &App, memory: &Memory, id: TraceId) -> Result<Trace, LegacyApiError> {
     memory.hold_traces(app.store.trace_size(&[id]).await?).await?;
-    let mask = mask_of_trace(&app.store, id).await?;
-    Ok(mask.trace(app.source.load(id).await?))
+    let redactor = redactor_of_trace(&app.store, id).await?;
+    Ok(redactor.trace(app.source.load(id).await?))
 }
 
 /// Parses the stored events of a run.

@@ -78,13 +78,13 @@ async fn start(
             Ok((id.clone(), StepTest { stored: stored.clone(), name: test.name.clone(), attempts }))
         })
         .collect::<Result<_, LegacyApiError>>()?;
-    let (variables, asked) = information.asked(&app, &tenant).await?;
+    let (variables, request) = information.request(&app, &tenant).await?;
     let missing = missing(&app, &plan, &read, &variables).await?;
     if !missing.is_empty() {
         return Err(LegacyApiError::lacking(missing));
     }
     let (shown_id, version) = (id, stored.version);
-    let order = SuiteOrder { id: stored.id, shown_id, version, plan, tests, variables, asked };
+    let order = SuiteOrder { id: stored.id, shown_id, version, plan, tests, variables, request };
     let SuiteRunId { suite, number } = app.runner.start_suite(order).await?;
     let run = app.store.suite_run(&suite, number).await?.ok_or_else(LegacyApiError::missing)?;
     let as_created =

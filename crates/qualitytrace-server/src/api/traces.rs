@@ -24,7 +24,7 @@ use super::error::ApiError;
 use super::memory::Memory;
 use super::path::Path;
 use super::query::Query;
-use crate::variables::{Withheld, mask_of_trace};
+use crate::variables::{Withheld, redactor_of_trace};
 use crate::wire;
 use digest::{Digest, portions};
 use filter::Filter;
@@ -48,17 +48,17 @@ pub(super) async fn get(
         .map_err(|error: qualitytrace_core::id::ParseIdError| ApiError::bad_request(error.to_string()))?;
     memory.hold_traces(app.store.trace_size(&[id]).await?).await?;
     let missing = || ApiError::not_found(format!("no span of trace {id} is here"));
-    let mask = mask_of_trace(&app.store, id).await?;
+    let redactor = redactor_of_trace(&app.store, id).await?;
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.contains("otlp") {
-        let shown = wire::otlp::Document::load(&app.source, id, mask).await?;
+        let shown = wire::otlp::Document::load(&app.source, id, redactor).await?;
         return if shown.is_empty() {
             Err(missing())
         } else {
             Ok(document(&memory, "application/vnd.otlp+json", shown))
         };
     }
-    let trace = mask.trace(app.source.load(id).await?);
+    let trace = redactor.trace(app.source.load(id).await?);
     if trace.spans().is_empty() {
         return Err(missing());
     }
@@ -130,7 +130,7 @@ async fn passing(
         for portion in portions(app, &ids).await? {
             let _held = memory.borrow_traces(app.store.trace_size(portion).await?).await?;
             for trace in app.source.load_all(portion).await? {
-                let trace = withheld.mask(trace.id())?.trace(trace);
+                let trace = withheld.redactor(trace.id())?.trace(trace);
                 if !filter.has_attributes(&trace) {
                     passing.remove(&trace.id());
                 }

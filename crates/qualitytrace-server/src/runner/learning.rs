@@ -1,5 +1,7 @@
 //! Learning from runs: the history of each test, and how late each service delivers.
 
+mod samples;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -27,7 +29,7 @@ const LAGS: &str = "lags";
 
 /// Histories and lags, shared by all runs.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct Learning {
     store: Store,
     /// A cache; unused where other servers may change the stored histories.
     histories: Mutex<HashMap<String, Arc<History>>>,
@@ -38,7 +40,7 @@ pub(super) struct Memory {
     stored_lags: Mutex<(Option<Instant>, String)>,
 }
 
-impl Memory {
+impl Learning {
     /// Loads what is stored. Known services go into the register that the ingest feeds.
     pub(super) async fn open(store: Store, services: SharedRegister) -> Result<Self, Error> {
         let known = stored_services(&store).await?;
@@ -155,11 +157,11 @@ impl Memory {
     }
 
     /// Records which service answers which address. Secrets are left out: this is stored unsealed.
-    pub(super) fn answered(&self, answers: Vec<Answered>, mask: &Redactor) {
+    pub(super) fn answered(&self, answers: Vec<Answered>, redactor: &Redactor) {
         if answers.is_empty() {
             return;
         }
-        let is_shown = |text: &str| mask.text(text) == text;
+        let is_shown = |text: &str| redactor.text(text) == text;
         let mut services = self.services.lock();
         for Answered { address, service, ahead } in answers {
             if is_shown(&address) && is_shown(&service) {

@@ -1,150 +1,161 @@
-//! The queue of runs, and cooperation of the servers that share it.
+//! The queue of runs.
 //!
-//! A run waits in the store until a server with a free trigger permit claims it. Servers publish notifications of
-//! what matters to the others; since these may get lost, the tables are polled from time to time.
+//! A run waits in the store until a server with free permits claims it. Which server that is does not matter to its
+//! user: commands find the run by its owner, and runs of a dead server are recovered.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+mod callers;
+mod recovery;
+
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
-use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::State;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::AbortHandle;
-use tokio::time::MissedTickBehavior;
+use tokio::sync::Notify;
 use tracing::Instrument;
 
-use super::log::{self, Log};
-use super::{Error, RunId, Runner, SuiteRunId, lock};
+use self::callers::Callers;
+use super::execution::{Execution, Permits, body, random_trace_id};
+use super::{Error, RunId, SuiteRunId, spans};
+use crate::client::Client;
 use crate::clock;
-use crate::cluster::{BEAT, Cluster, Heartbeat, SAFETY_POLL};
-use crate::store::{Claimed, Heard, Listener, Notification, Orphan, RunCommand, StoredEvent, TraceHex};
+use crate::cluster::Cluster;
+use crate::limits::Limits;
+use crate::observability::Caller;
+use crate::semaphore::ResizableSemaphore;
+use crate::store::{NewRun, Notification, RunCommand, Store, StoredTest};
+use crate::variables::Variables;
 use crate::wire::RunEventKind;
 
 /// The most runs that one statement claims.
 const CLAIMED_AT_ONCE: usize = 16;
 /// The pause after a database error.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Silence after which a trace is no longer watched for another server.
-const RELAY_LIFETIME: Duration = Duration::from_mins(10);
-/// The most traces that are watched for other servers.
-const RELAYS: usize = 100_000;
 
-/// Orphaned runs that are settled concurrently.
-const SETTLED_AT_ONCE: usize = 8;
-
-/// The permits of a run in progress.
+/// Enqueues runs, and claims queued ones for execution on this server.
 #[derive(Debug)]
-pub(super) struct Admission {
-    /// The permit to send a trigger, held until the reply.
-    pub(super) turn: OwnedSemaphorePermit,
-    /// The permit to be in progress, held until the verdict.
-    pub(super) wait: OwnedSemaphorePermit,
-}
-
-/// What became of an orphaned run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Settled {
-    /// It is queued again.
-    Requeued,
-    /// It is marked as interrupted.
-    Interrupted,
-    /// Another server took it over first.
-    Elsewhere,
-}
-
-/// The traces that this server watches for others: the number of their followers, and the task that watches.
-#[derive(Debug, Default)]
-pub(super) struct Relays(Mutex<HashMap<TraceId, (usize, AbortHandle)>>);
-
-impl Relays {
-    fn end(&self, trace: TraceId) {
-        let mut relays = lock(&self.0);
-        let Some((followers, task)) = relays.get_mut(&trace) else { return };
-        *followers -= 1;
-        if *followers == 0 {
-            task.abort();
-            relays.remove(&trace);
-        }
-    }
-
-    pub(super) fn end_all(&self) {
-        let mut relays = lock(&self.0);
-        relays.values().for_each(|(_, task)| task.abort());
-        relays.clear();
-    }
-}
-
-/// Announces to the other servers that this one waits for a trace, until dropped.
-#[derive(Debug)]
-pub(super) struct Announced {
+pub(super) struct Queue {
+    execution: Arc<Execution>,
+    store: Store,
     cluster: Arc<Cluster>,
-    trace: TraceId,
+    /// One permit for each trigger in progress.
+    trigger_permits: ResizableSemaphore,
+    /// One permit for each run in progress. A run that only waits for spans holds no other.
+    run_permits: ResizableSemaphore,
+    /// Wakes the task that claims runs.
+    queued: Notify,
+    callers: Callers,
+    clock: Arc<ClockHold>,
 }
 
-impl Announced {
-    pub(super) fn new(cluster: Arc<Cluster>, trace: TraceId) -> Self {
-        cluster.publish(|| Notification::Follows(TraceHex(trace)));
-        Self { cluster, trace }
-    }
+/// Keeps the clock from being adjusted while work outside the queue relies on it.
+#[derive(Debug)]
+pub(super) struct ClockHold;
 
-    pub(super) fn cluster(&self) -> &Cluster {
-        &self.cluster
-    }
-}
-
-impl Drop for Announced {
-    fn drop(&mut self) {
-        self.cluster.publish(|| Notification::Unfollows(TraceHex(self.trace)));
-    }
-}
-
-impl Runner {
-    /// Starts the background tasks: claims runs, and cooperates with other servers where the database is shared.
-    pub(super) async fn take_up_work(self: &Arc<Self>) -> Result<(), Error> {
-        let listener = self.cluster.listen().await?;
-        self.settle_orphans().await?;
-        let mut duties = lock(&self.duties);
-        duties.spawn(Arc::clone(self).claim());
-        duties.spawn(Arc::clone(self).look_at_samples());
-        if let Some(listener) = listener {
-            duties.spawn(Arc::clone(self).receive(listener));
-            duties.spawn(Arc::clone(self).heartbeat());
-            let cluster = Arc::clone(&self.cluster);
-            duties.spawn(async move { cluster.deliver().await });
+impl Queue {
+    pub(super) fn new(
+        execution: Arc<Execution>,
+        store: Store,
+        cluster: Arc<Cluster>,
+        limits: &Limits,
+    ) -> Self {
+        Self {
+            execution,
+            store,
+            cluster,
+            trigger_permits: ResizableSemaphore::new(limits.concurrent_runs),
+            run_permits: ResizableSemaphore::new(limits.waiting_runs),
+            queued: Notify::new(),
+            callers: Callers::default(),
+            clock: Arc::new(ClockHold),
         }
-        Ok(())
     }
 
-    /// Stops a run, whatever it is doing, and the series that it is part of. `false` when there was nothing to
-    /// stop.
-    pub async fn stop(&self, run: &RunId) -> Result<bool, Error> {
-        // The series first: it would start the next run.
-        let series = self.stop_series(run).await?;
-        Ok(self.stop_run(run).await? || series)
+    /// Applies changed limits.
+    pub(super) fn reconfigured(&self, limits: &Limits) {
+        self.trigger_permits.resize(limits.concurrent_runs);
+        self.run_permits.resize(limits.waiting_runs);
+    }
+
+    /// The number of runs requested here that are queued, and the number in progress.
+    pub(super) fn unfinished(&self) -> (usize, usize) {
+        (self.callers.count(), self.execution.count())
+    }
+
+    /// Follows the clock of the machine, unless something in progress would notice the jump.
+    pub(super) fn adjust_clock(&self) {
+        if self.unfinished() == (0, 0) && Arc::strong_count(&self.clock) == 1 {
+            clock::adjust();
+        }
+    }
+
+    /// Keeps the clock from being adjusted until the result is dropped.
+    pub(super) fn hold_clock(&self) -> Arc<ClockHold> {
+        Arc::clone(&self.clock)
+    }
+
+    /// Enqueues a new run with the rest of its request as JSON, to be shown with the run, and the suite run that it
+    /// is a step of.
+    pub(super) async fn enqueue(
+        &self,
+        test: &StoredTest,
+        variables: Variables,
+        request: String,
+        step_of: Option<&SuiteRunId>,
+    ) -> Result<RunId, Error> {
+        self.adjust_clock();
+        let new = NewRun {
+            test: test.id.clone(),
+            test_version: test.version,
+            trace: random_trace_id(),
+            state: State::Created.as_str(),
+            created: clock::now(),
+            variables: variables.kept(&self.store, &test.id).await?,
+            request,
+            owner: String::new(),
+            client: Client::current_key(),
+            step_of: step_of.map(|run| (run.suite.clone(), run.number)),
+            event: body(&RunEventKind::Created),
+        };
+        // Remembered before the run becomes visible: it may begin at once.
+        let starting = self.callers.starting(new.trace, Caller::current());
+        let run = self.execution.insert(&new).await?;
+        starting.queued(run.clone());
+        self.wake();
+        // No server is needed elsewhere while permits are free here.
+        if !(self.trigger_permits.has_free() && self.run_permits.has_free()) {
+            self.cluster.publish(|| Notification::Queued);
+        }
+        Ok(run)
+    }
+
+    /// Wakes the task that claims runs.
+    pub(super) fn wake(&self) {
+        self.queued.notify_one();
+    }
+
+    /// Notes that another server has changed a run: it is not queued here any more.
+    pub(super) fn changed_elsewhere(&self, run: &RunId) {
+        self.callers.forget(run);
     }
 
     /// Stops a run, whatever it is doing. `false` when it has ended.
-    pub(crate) async fn stop_run(&self, run: &RunId) -> Result<bool, Error> {
-        self.wish(run, RunCommand::Stop).instrument(super::spans::stop()).await
+    pub(super) async fn stop(&self, run: &RunId) -> Result<bool, Error> {
+        self.command(run, RunCommand::Stop).instrument(spans::stop()).await
     }
 
-    /// Skips the wait: judges a run with the spans that have arrived. `false` when it has ended.
-    pub async fn skip_waiting(&self, run: &RunId) -> Result<bool, Error> {
-        self.wish(run, RunCommand::Skip).await
-    }
-
-    async fn wish(&self, run: &RunId, wish: RunCommand) -> Result<bool, Error> {
+    /// Gives a command to a run, on whichever server. `false` when it has ended.
+    pub(super) async fn command(&self, run: &RunId, command: RunCommand) -> Result<bool, Error> {
         // A run is claimed only once: if that happens between two attempts, the second one finds the owner.
         for _ in 0..2 {
-            let Some(owner) = self.store.wish(&run.test, run.number, wish).await? else { return Ok(false) };
+            let Some(owner) = self.store.put_command(&run.test, run.number, command).await? else {
+                return Ok(false);
+            };
             if !owner.is_empty() {
-                self.control.wish(run, wish);
-                self.cluster.publish(|| Notification::RunCommand(run.test.clone(), run.number, wish));
+                self.execution.command(run, command);
+                self.cluster.publish(|| Notification::RunCommand(run.test.clone(), run.number, command));
                 return Ok(true);
             }
-            if wish == RunCommand::Skip || self.stop_waiting(run).await? {
+            if command == RunCommand::Skip || self.stop_queued(run).await? {
                 return Ok(true);
             }
         }
@@ -152,43 +163,55 @@ impl Runner {
     }
 
     /// Stops a queued run. `false` when it is no longer queued.
-    async fn stop_waiting(&self, run: &RunId) -> Result<bool, Error> {
+    async fn stop_queued(&self, run: &RunId) -> Result<bool, Error> {
         let me = self.cluster.id();
         let (waiting, taken) = (("", State::Created), (&*me, State::Executing));
         if !self.store.take_run(&run.test, run.number, waiting, taken).await? {
             return Ok(false);
         }
+        self.callers.forget(run);
         let seq = self.store.events(&run.test, run.number, 0).await?.last().map_or(0, |event| event.seq);
-        match self.log(run, me, seq).end(State::Stopped, &RunEventKind::Stopped).await {
+        match self.execution.log(run, me, seq).end(State::Stopped, &RunEventKind::Stopped).await {
             // It was deleted meanwhile: there is nothing left to stop.
             Ok(()) | Err(Error::Lost) => Ok(true),
             Err(error) => Err(error),
         }
     }
 
+    /// Gives the stored commands to the runs in progress here, in case a notification was lost.
+    pub(super) async fn repeat_commands(&self) -> Result<(), Error> {
+        for (test, number, command) in self.store.commands(&self.cluster.id()).await? {
+            self.execution.command(&RunId { test, number }, command);
+        }
+        Ok(())
+    }
+
     /// Claims runs whenever permits are free and runs are queued.
-    async fn claim(self: Arc<Self>) {
+    pub(super) async fn claim(self: Arc<Self>) {
         loop {
-            let Some(admissions) = self.admit().await else { return };
-            self.settle_clock();
-            let owner = self.cluster.id();
-            match self.store.claim_runs(&owner, admissions.len()).await {
+            let Some(permits) = self.permits().await else { return };
+            self.adjust_clock();
+            let (owner, position) = (self.cluster.id(), self.callers.position());
+            match self.store.claim_runs(&owner, permits.len()).await {
                 Ok(claimed) => {
-                    let is_drained = claimed.len() < admissions.len();
-                    for (claimed, admission) in claimed.into_iter().zip(admissions) {
-                        self.begin_run(claimed, &owner, admission);
+                    let is_drained = claimed.len() < permits.len();
+                    for (claimed, permits) in claimed.into_iter().zip(permits) {
+                        let run = RunId { test: claimed.run.test.clone(), number: claimed.run.number };
+                        let caller = self.callers.take(&run, claimed.run.trace);
+                        self.execution.start(claimed, &owner, caller, permits);
                     }
                     if !is_drained {
                         continue;
                     }
                 }
                 Err(error) => {
-                    drop(admissions);
+                    drop(permits);
                     tracing::warn!(error = &error as &dyn std::error::Error, "failed to claim runs");
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
             }
+            self.forget_callers(position).await;
             // Poll even without a notification.
             let _ = tokio::time::timeout(self.cluster.safety_poll(), self.queued.notified()).await;
         }
@@ -196,216 +219,103 @@ impl Runner {
 
     /// Waits for permits, and takes as many as are free. `None` only if the semaphores were closed, which never
     /// happens.
-    async fn admit(&self) -> Option<Vec<Admission>> {
-        let wait = self.waits.take().await?;
-        let mut admissions = vec![Admission { turn: self.turns.take().await?, wait }];
-        let further = || Some(Admission { turn: self.turns.try_take()?, wait: self.waits.try_take()? });
-        admissions.extend(std::iter::from_fn(further).take(CLAIMED_AT_ONCE - 1));
-        Some(admissions)
+    async fn permits(&self) -> Option<Vec<Permits>> {
+        let run = self.run_permits.take().await?;
+        let mut permits = vec![Permits { trigger: self.trigger_permits.take().await?, run }];
+        let further =
+            || Some(Permits { trigger: self.trigger_permits.try_take()?, run: self.run_permits.try_take()? });
+        permits.extend(std::iter::from_fn(further).take(CLAIMED_AT_ONCE - 1));
+        Some(permits)
     }
 
-    /// Wakes the claiming task, and the other servers when no permit is free here.
-    pub(super) fn queued(&self) {
-        self.queued.notify_one();
-        if !(self.turns.has_free() && self.waits.has_free()) {
-            self.cluster.publish(|| Notification::Queued);
-        }
-    }
-
-    fn begin_run(self: &Arc<Self>, claimed: Claimed, owner: &Arc<str>, admission: Admission) {
-        let Claimed { run, seq } = claimed;
-        let id = RunId { test: run.test.clone(), number: run.number };
-        let caller = lock(&self.callers).remove(&run.trace).unwrap_or_default();
-        let log = self.log(&id, Arc::clone(owner), seq).about(run.trace);
-        let wishes = self.control.begin(id);
-        let runner = Arc::clone(self);
-        self.spawn(async move { runner.conduct(log, run, wishes, caller, admission).await });
-    }
-
-    /// Receives the notifications of other servers.
-    async fn receive(self: Arc<Self>, mut listener: Listener) {
-        self.catch_up().await;
-        loop {
-            match listener.receive().await {
-                Ok(Heard::Notifications(notifications)) => {
-                    for notification in notifications {
-                        self.heard(notification);
-                    }
-                }
-                Ok(Heard::Gap) => self.catch_up().await,
-                Err(error) => {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "notifications of other servers cannot be received; retrying"
-                    );
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        }
-    }
-
-    fn heard(self: &Arc<Self>, notice: Notification) {
-        match notice {
-            Notification::Joined => self.cluster.joined(),
-            Notification::Queued => self.queued.notify_one(),
-            Notification::Run(test, number) => self.followers.wake([RunId { test, number }].iter()),
-            Notification::RunCommand(test, number, wish) => self.control.wish(&RunId { test, number }, wish),
-            Notification::SuiteRun(suite, number) => self.suites.changed(&SuiteRunId { suite, number }),
-            Notification::StopSuite(suite, number) => self.suites.stop(&SuiteRunId { suite, number }),
-            Notification::Follows(TraceHex(trace)) => self.relay(trace),
-            Notification::Unfollows(TraceHex(trace)) => self.relays.end(trace),
-            Notification::Arrived(TraceHex(trace)) => self.source.ingest().changed_elsewhere(Some(trace)),
-        }
-    }
-
-    /// Reads from the tables what lost notifications may have said.
-    async fn catch_up(self: &Arc<Self>) {
-        self.queued.notify_one();
-        self.followers.wake_all();
-        self.suites.anything_changed();
-        self.source.ingest().changed_elsewhere(None);
-        let caught_up = async {
-            let id = self.cluster.id();
-            for (test, number, wish) in self.store.wishes(&id).await? {
-                self.control.wish(&RunId { test, number }, wish);
-            }
-            self.hear_suite_wishes().await?;
-            for trace in self.store.traces_elsewhere(&id).await? {
-                if !lock(&self.relays.0).contains_key(&trace) {
-                    self.relay(trace);
-                }
-            }
-            Ok::<_, Error>(())
-        };
-        if let Err(error) = caught_up.await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "failed to catch up with other servers");
-        }
-    }
-
-    /// Notifies the other servers whenever spans of this trace arrive here.
-    fn relay(self: &Arc<Self>, trace: TraceId) {
-        let mut relays = lock(&self.relays.0);
-        if let Some((followers, task)) = relays.get_mut(&trace)
-            && !task.is_finished()
-        {
-            *followers += 1;
-            // Spans may have arrived before the other server subscribed.
-            self.cluster.publish(|| Notification::Arrived(TraceHex(trace)));
+    /// Forgets the callers of runs that are no longer queued: another server claimed them, or they were deleted.
+    /// Runs enqueued after `position` are left alone.
+    async fn forget_callers(&self, position: u64) {
+        if !self.callers.has_before(position) {
             return;
         }
-        if relays.len() >= RELAYS {
-            relays.retain(|_, (_, task)| !task.is_finished());
-            if relays.len() >= RELAYS {
-                return;
+        match self.store.queued_runs().await {
+            Ok(queued) => {
+                let queued = queued.into_iter().map(|(test, number)| RunId { test, number }).collect();
+                self.callers.retain(position, &queued);
             }
-        }
-        let (cluster, mut changes) = (Arc::clone(&self.cluster), self.source.ingest().relay(trace));
-        let task = tokio::spawn(async move {
-            loop {
-                cluster.publish(|| Notification::Arrived(TraceHex(trace)));
-                let changed = tokio::time::timeout(RELAY_LIFETIME, changes.changed()).await;
-                if !changed.is_ok_and(|changed| changed.is_ok()) {
-                    return;
-                }
-            }
-        });
-        relays.insert(trace, (1, task.abort_handle()));
-    }
-
-    /// Writes heartbeats, and takes over what dead servers left behind.
-    async fn heartbeat(self: Arc<Self>) {
-        let mut ticks = tokio::time::interval(BEAT);
-        // After a freeze, this server must not take all others for dead.
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let every = SAFETY_POLL.as_secs() / BEAT.as_secs();
-        for round in 0_u64.. {
-            ticks.tick().await;
-            let now = clock::now();
-            let beat = match self.cluster.heartbeat(now.since(self.source.ingest().horizon(now))).await {
-                Ok(beat) => beat,
-                Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "failed to show a sign of life");
-                    continue;
-                }
-            };
-            if beat == Heartbeat::GivenUp {
-                tracing::error!("other servers have given this one up: its runs are theirs now");
-                self.end_tasks().await;
-            }
-            if beat != Heartbeat::Well || round.is_multiple_of(every) {
-                self.settle_orphans_or_warn().await;
-            }
-            if round.is_multiple_of(every) {
-                let wishes = self.store.wishes(&self.cluster.id()).await.unwrap_or_default();
-                for (test, number, wish) in wishes {
-                    self.control.wish(&RunId { test, number }, wish);
-                }
-                // The next round retries.
-                let _ = self.hear_suite_wishes().await;
+            // The next round retries.
+            Err(error) => {
+                tracing::debug!(error = &error as &dyn std::error::Error, "failed to read the queue");
             }
         }
     }
+}
 
-    async fn settle_orphans_or_warn(self: &Arc<Self>) {
-        if let Err(error) = self.settle_orphans().await {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "failed to take over the runs of another server"
-            );
-        }
+#[cfg(test)]
+mod tests {
+    use qualitytrace_core::definition::{Format, Kind};
+    use qualitytrace_core::wait::Policy;
+    use qualitytrace_telemetry::Telemetry;
+
+    use super::*;
+    use crate::ingest::Ingest;
+    use crate::observability::Recorder;
+    use crate::runner::Runner;
+    use crate::source::Source;
+    use crate::store::{Mode, NewDefinition};
+
+    /// A runner without permits: what is enqueued stays queued.
+    async fn runner(store: &Store) -> Arc<Runner> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let limits = Limits { waiting_runs: 0, ..Limits::default() };
+        let (ingest, _) = Ingest::start(store.clone(), limits.clone()).await.unwrap();
+        let telemetry = Telemetry::start(qualitytrace_telemetry::config::Config::new("test")).unwrap();
+        let recorder = Recorder::new(telemetry, limits.clone());
+        let source = Source::new(store.clone(), ingest);
+        Runner::begin(store.clone(), source, Policy::default(), limits, recorder).await.unwrap()
     }
 
-    /// Takes over what a dead server had in progress.
-    async fn settle_orphans(self: &Arc<Self>) -> Result<(), Error> {
-        self.settle_runs().await?;
-        self.resume_watching().await?;
-        self.settle_suites().await
+    async fn test(store: &Store) -> StoredTest {
+        let definition = r#"{"spec":{"id":"t","name":"T"}}"#;
+        let new = NewDefinition {
+            kind: Kind::Test,
+            id: "t".to_owned(),
+            tenant: "",
+            name: "T".to_owned(),
+            description: String::new(),
+            sort_kind: String::new(),
+            format: Format::Json,
+            text: definition,
+            spec: definition.to_owned(),
+        };
+        store.put(&new, Mode::Upsert, clock::now()).await.unwrap();
+        store.test("t", None).await.unwrap().unwrap()
     }
 
-    /// Settles runs whose server is gone: those whose trigger was not sent are queued again, the others are marked
-    /// as interrupted, since a trigger must not be sent twice.
-    pub(super) async fn settle_runs(&self) -> Result<(), Error> {
-        let orphans = stream::iter(self.store.orphans().await?);
-        let settled = orphans.map(|orphan| self.settle(orphan)).buffer_unordered(SETTLED_AT_ONCE);
-        let settled: Vec<Settled> = settled.try_collect().await?;
-        let count = |what| settled.iter().filter(|settled| **settled == what).count();
-        let (requeued, interrupted) = (count(Settled::Requeued), count(Settled::Interrupted));
-        if requeued > 0 {
-            self.queued.notify_one();
-            self.cluster.publish(|| Notification::Queued);
+    #[tokio::test]
+    async fn runs_that_left_the_queue_are_not_counted_as_queued() {
+        let store = Store::open("sqlite::memory:").await.unwrap();
+        let (runner, test) = (runner(&store).await, test(&store).await);
+        let stopped = runner.start(&test, Variables::default()).await.unwrap();
+        for _ in 0..2 {
+            runner.start(&test, Variables::default()).await.unwrap();
         }
-        if requeued + interrupted > 0 {
-            tracing::warn!(requeued, interrupted, "found runs in progress on a server that is gone");
-        }
-        Ok(())
+        assert_eq!(runner.unfinished(), (3, 0));
+        assert!(runner.stop(&stopped).await.unwrap());
+        assert_eq!(runner.unfinished(), (2, 0), "one was stopped");
+
+        let queue = &runner.queue;
+        queue.forget_callers(queue.callers.position()).await;
+        assert_eq!(runner.unfinished(), (2, 0), "both are queued");
+        assert_eq!(store.claim_runs("another server", 1).await.unwrap().len(), 1);
+        queue.forget_callers(queue.callers.position()).await;
+        assert_eq!(runner.unfinished(), (1, 0), "one was claimed elsewhere");
+        runner.shutdown().await;
     }
 
-    async fn settle(&self, orphan: Orphan) -> Result<Settled, Error> {
-        let run = RunId { test: orphan.run.test.clone(), number: orphan.run.number };
-        if !orphan.triggered && self.requeue(&run, &orphan).await? {
-            return Ok(Settled::Requeued);
-        }
-        let interrupted = self.interrupt(&run, &orphan).await?;
-        Ok(if interrupted { Settled::Interrupted } else { Settled::Elsewhere })
-    }
-
-    async fn requeue(&self, run: &RunId, orphan: &Orphan) -> Result<bool, Error> {
-        let event =
-            StoredEvent { seq: orphan.seq + 1, at: clock::now(), body: log::body(&RunEventKind::Requeued) };
-        let is_done = self.store.requeue(&run.test, run.number, &orphan.owner, &event).await?;
-        self.followers.wake(std::iter::once(run));
-        Ok(is_done)
-    }
-
-    async fn interrupt(&self, run: &RunId, orphan: &Orphan) -> Result<bool, Error> {
-        let Some(state) = State::named(&orphan.run.state) else { return Ok(false) };
-        let me = self.cluster.id();
-        let (before, after) = ((&*orphan.owner, state), (&*me, state));
-        if !self.store.take_run(&run.test, run.number, before, after).await? {
-            return Ok(false);
-        }
-        let mut log: Log = self.log(run, me, orphan.seq).about(orphan.run.trace);
-        log.end(State::Failed, &RunEventKind::Interrupted).await?;
-        Ok(true)
+    #[tokio::test]
+    async fn a_run_that_is_refused_is_not_counted() {
+        let store = Store::open("sqlite::memory:").await.unwrap();
+        let (runner, test) = (runner(&store).await, test(&store).await);
+        let gone = StoredTest { id: "gone".to_owned(), ..test };
+        runner.start(&gone, Variables::default()).await.unwrap_err();
+        assert_eq!(runner.unfinished(), (0, 0));
+        runner.shutdown().await;
     }
 }

@@ -23,8 +23,8 @@ impl RetryDeadline {
     }
 
     /// Whether to retry after this error; sleeps before it returns `true`.
-    pub(super) async fn lasts(&self, error: &Error) -> bool {
-        if !error.is_away() || Instant::now() >= self.deadline {
+    pub(super) async fn allows_retry(&self, error: &Error) -> bool {
+        if !error.is_unavailable() || Instant::now() >= self.deadline {
             return false;
         }
         tracing::warn!(error = error as &dyn std::error::Error, "a run waits for the database");
@@ -35,14 +35,14 @@ impl RetryDeadline {
 
 /// Retries an operation until the database answers, or the deadline is over. The operation may already have been
 /// done when its answer was lost, and must tolerate that.
-pub(super) async fn retry_while_unavailable<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
+pub(super) async fn retry_while_unavailable<T, F>(mut operation: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let patience = RetryDeadline::new();
+    let deadline = RetryDeadline::new();
     loop {
-        match ask().await {
-            Err(error) if patience.lasts(&error).await => {}
+        match operation().await {
+            Err(error) if deadline.allows_retry(&error).await => {}
             answer => return answer,
         }
     }

@@ -15,7 +15,7 @@ use crate::store::unscoped;
 use crate::trigger::{Context, Failure};
 use crate::wire::{Outcome, verdict};
 
-/// The span of a run; its [`Log`](super::log::Log) records how it ends. It never keeps the caller's span open.
+/// The span of a run; its log records how it ends. It never keeps the caller's span open.
 pub(super) fn run(caller: &Caller, run: &RunId, version: u64, trace: TraceId) -> Span {
     caller.continued(tracing::info_span!(
         parent: None,
@@ -264,10 +264,10 @@ pub(super) fn outputs(run: &Span) -> Span {
 }
 
 /// Records the outputs as JSON.
-pub(super) fn note_outputs(span: &Span, outputs: &[verdict::Output], mask: &Redactor) {
+pub(super) fn note_outputs(span: &Span, outputs: &[verdict::Output], redactor: &Redactor) {
     let pairs = outputs.iter().map(|output| (output.name.clone(), output.value.clone().into()));
     let mut object = serde_json::Value::Object(pairs.collect());
-    mask.json(&mut object);
+    redactor.json(&mut object);
     span.record("tracetest.run.output_processor.outputs", object.to_string());
 }
 

@@ -1,9 +1,10 @@
-//! Suite runs: starting the steps of a plan, passing outputs on, and stopping.
+//! Suite runs and series: starting the steps of a plan, passing outputs on, repeating runs, and stopping.
 //!
 //! `core::suite` decides what comes next. Each step is a series of runs of its test, started like any other run.
 
 mod log;
 mod recovery;
+mod series;
 mod steps;
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,16 +17,20 @@ use tracing::Instrument;
 
 use self::log::SuiteLog;
 use self::steps::Reached;
-use super::{Error, Runner, SuiteRunId, lock, spans};
+use super::queue::Queue;
+use super::tasks::Spawner;
+use super::{Error, RunId, SuiteRunId, lock, spans};
 use crate::clock;
+use crate::cluster::Cluster;
 use crate::follow::{Followers, Following};
 use crate::observability::Caller;
-use crate::store::{NewSuiteRun, Notification, StoredTest};
+use crate::store::{NewSuiteRun, Notification, Store, StoredTest};
 use crate::variables::Variables;
 use crate::wire::request::{RunRequest, SuiteRun};
 use crate::wire::suite::{Step, SuiteEventKind};
 
 pub use self::log::SuiteState;
+pub use self::series::Order;
 
 /// A request to run a suite.
 #[derive(Debug, Clone)]
@@ -43,7 +48,7 @@ pub struct SuiteOrder {
     /// The variables of the run.
     pub variables: Variables,
     /// The rest of the request.
-    pub asked: RunRequest,
+    pub request: RunRequest,
 }
 
 /// The test of a step.
@@ -57,42 +62,51 @@ pub struct StepTest {
     pub attempts: Attempts,
 }
 
-/// The suite runs in progress on this server.
-#[derive(Debug, Default)]
+/// Executes suite runs and series of runs: starts their runs through the queue, and waits for their ends.
+#[derive(Debug)]
 pub(super) struct Suites {
+    queue: Arc<Queue>,
+    store: Store,
+    cluster: Arc<Cluster>,
+    run_followers: Arc<Followers<RunId>>,
     followers: Arc<Followers<SuiteRunId>>,
-    /// Sending `true` stops the run.
-    under_way: Mutex<HashMap<SuiteRunId, watch::Sender<bool>>>,
+    /// The suite runs in progress on this server. Sending `true` stops a run.
+    in_progress: Mutex<HashMap<SuiteRunId, watch::Sender<bool>>>,
+    tasks: Spawner,
 }
 
 impl Suites {
-    /// Wakes the followers of a suite run.
-    pub(super) fn changed(&self, run: &SuiteRunId) {
-        self.followers.wake(std::iter::once(run));
+    pub(super) fn new(
+        queue: Arc<Queue>,
+        store: Store,
+        cluster: Arc<Cluster>,
+        run_followers: Arc<Followers<RunId>>,
+        tasks: Spawner,
+    ) -> Self {
+        let (followers, in_progress) = (Arc::default(), Mutex::default());
+        Self { queue, store, cluster, run_followers, followers, in_progress, tasks }
     }
 
-    /// Wakes the followers of all suite runs.
-    pub(super) fn anything_changed(&self) {
-        self.followers.wake_all();
+    /// Subscribes to changes of a suite run.
+    pub(super) fn follow(&self, run: SuiteRunId) -> Following {
+        self.followers.follow(run)
     }
 
-    /// Whether no suite run is in progress.
-    pub(super) fn are_at_rest(&self) -> bool {
-        lock(&self.under_way).is_empty()
+    /// The subscriptions to suite runs.
+    pub(super) fn followers(&self) -> &Followers<SuiteRunId> {
+        &self.followers
     }
 
     /// Stops a suite run, if it is in progress here.
-    pub(super) fn stop(&self, run: &SuiteRunId) {
-        if let Some(stop) = lock(&self.under_way).get(run) {
+    pub(super) fn stop_here(&self, run: &SuiteRunId) {
+        if let Some(stop) = lock(&self.in_progress).get(run) {
             stop.send_replace(true);
         }
     }
-}
 
-impl Runner {
     /// Stores a new suite run and begins to execute it.
-    pub async fn start_suite(self: &Arc<Self>, order: SuiteOrder) -> Result<SuiteRunId, Error> {
-        self.settle_clock();
+    pub(super) async fn start(self: &Arc<Self>, order: SuiteOrder) -> Result<SuiteRunId, Error> {
+        self.queue.adjust_clock();
         let new = NewSuiteRun {
             suite: order.id.clone(),
             version: order.version,
@@ -100,7 +114,7 @@ impl Runner {
             created: clock::now(),
             variables: order.variables.kept(&self.store, &order.id).await?,
             // Plain data with string keys cannot fail to serialize.
-            request: serde_json::to_string(&order.asked).unwrap_or_default(),
+            request: serde_json::to_string(&order.request).unwrap_or_default(),
             owner: self.cluster.id().to_string(),
         };
         let gone = || Error::Gone { test: order.id.clone() };
@@ -110,27 +124,28 @@ impl Runner {
         log.append(SuiteEventKind::Planned { steps: order.steps() }).await?;
         if log.change_state(SuiteState::Created, SuiteState::Executing).await? {
             let reached = Reached::nothing(&order);
-            self.spawn_suite(id.clone(), order, log, reached);
+            self.spawn(id.clone(), order, log, reached);
         }
         Ok(id)
     }
 
     /// Executes a suite run from the step that it has reached.
-    fn spawn_suite(
-        self: &Arc<Self>,
-        run: SuiteRunId,
-        order: SuiteOrder,
-        mut log: SuiteLog,
-        reached: Reached,
-    ) {
+    fn spawn(self: &Arc<Self>, run: SuiteRunId, order: SuiteOrder, mut log: SuiteLog, reached: Reached) {
         let (stop, stopped) = watch::channel(false);
-        lock(&self.suites.under_way).insert(run.clone(), stop);
-        let runner = Arc::clone(self);
+        {
+            let mut in_progress = lock(&self.in_progress);
+            // Those whose tasks were cancelled.
+            in_progress.retain(|_, stop| !stop.is_closed());
+            in_progress.insert(run.clone(), stop);
+        }
+        let clock = self.queue.hold_clock();
+        let suites = Arc::clone(self);
         let span = spans::suite(&Caller::current(), &run, order.version);
-        log.cover(span.clone());
-        let carried_out = async move {
-            let ended = runner.carry_out_suite(&run, Arc::new(order), &mut log, stopped, reached).await;
-            lock(&runner.suites.under_way).remove(&run);
+        log.set_span(span.clone());
+        let executed = async move {
+            let ended = suites.execute_suite(&run, Arc::new(order), &mut log, stopped, reached).await;
+            lock(&suites.in_progress).remove(&run);
+            drop(clock);
             if let Err(error) = ended {
                 let broken = SuiteEventKind::Ended { passed: false, message: Some(error.to_string()) };
                 if !matches!(error, Error::Lost) {
@@ -140,35 +155,30 @@ impl Runner {
                 let _ = log.end(SuiteState::Failed, broken).await;
             }
         };
-        self.spawn(carried_out.instrument(span));
+        self.tasks.spawn(executed.instrument(span));
     }
 
     /// Stops the steps of a suite run in progress, on whichever server; teardown still runs. `false` when it has
     /// ended.
-    pub async fn stop_suite(&self, run: &SuiteRunId) -> Result<bool, Error> {
-        let is_wished = self.store.wish_suite_stopped(&run.suite, run.number).await?;
-        if is_wished {
-            self.suites.stop(run);
+    pub(super) async fn stop(&self, run: &SuiteRunId) -> Result<bool, Error> {
+        let is_requested = self.store.request_suite_stop(&run.suite, run.number).await?;
+        if is_requested {
+            self.stop_here(run);
             self.cluster.publish(|| Notification::StopSuite(run.suite.clone(), run.number));
         }
-        Ok(is_wished)
-    }
-
-    /// Subscribes to changes of a suite run.
-    pub fn follow_suite(&self, run: SuiteRunId) -> Following {
-        self.suites.followers.follow(run)
+        Ok(is_requested)
     }
 
     /// Stops the suite runs in progress here that users have stopped, in case a notification was lost.
-    pub(super) async fn hear_suite_wishes(&self) -> Result<(), Error> {
-        for (suite, number) in self.store.suites_wished_stopped(&self.cluster.id()).await? {
-            self.suites.stop(&SuiteRunId { suite, number });
+    pub(super) async fn repeat_commands(&self) -> Result<(), Error> {
+        for (suite, number) in self.store.suites_to_stop(&self.cluster.id()).await? {
+            self.stop_here(&SuiteRunId { suite, number });
         }
         Ok(())
     }
 
     fn suite_log(&self, run: &SuiteRunId, owner: &str, seq: u64) -> SuiteLog {
-        let (followers, cluster) = (Arc::clone(&self.suites.followers), Arc::clone(&self.cluster));
+        let (followers, cluster) = (Arc::clone(&self.followers), Arc::clone(&self.cluster));
         SuiteLog::new(self.store.clone(), followers, cluster, run.clone(), owner.into(), seq)
     }
 }
@@ -195,11 +205,11 @@ impl SuiteOrder {
     }
 
     /// The request of a step's run: the request of the suite, and which step it is.
-    fn asked_of_step(&self, at: usize, number: u64, variables: &Variables) -> RunRequest {
-        let mut asked = RunRequest {
+    fn step_request(&self, at: usize, number: u64, variables: &Variables) -> RunRequest {
+        let mut request = RunRequest {
             variables: variables.iter().map(|(name, _)| name.clone()).collect(),
             suite: Some(SuiteRun { id: self.shown_id.clone(), run: number }),
-            ..self.asked.clone()
+            ..self.request.clone()
         };
         for (key, value) in [
             ("step", (at + 1).to_string()),
@@ -207,8 +217,8 @@ impl SuiteOrder {
             ("testsuite_run_id", number.to_string()),
             ("testsuite_version", self.version.to_string()),
         ] {
-            asked.metadata.insert(key.to_owned(), value.into());
+            request.metadata.insert(key.to_owned(), value.into());
         }
-        asked
+        request
     }
 }

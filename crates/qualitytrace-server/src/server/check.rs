@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Error, Server, acceptors, vault, wishes};
+use super::{Error, Server, acceptors, bind_requests, vault};
 use crate::config::Config;
 use crate::provision;
 use crate::store::Store;
@@ -17,7 +17,7 @@ impl Server {
     pub fn check(config: &Config) -> Vec<Error> {
         let mut found: Vec<Error> =
             acceptors(config).into_iter().filter_map(Result::err).map(Error::from).collect();
-        found.extend(wishes(config).err().map(Error::from));
+        found.extend(bind_requests(config).err().map(Error::from));
         found.extend(Store::check(&config.database_url).err().map(Error::from));
         found.extend(folder(config).err());
         found.extend(vault(config).err().map(Error::from));

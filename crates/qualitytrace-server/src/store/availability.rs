@@ -6,9 +6,9 @@ const FULL: &str = "the disk of the database is full; make room on it, then try 
 
 impl Error {
     /// Whether the database is unavailable. The operation may be retried; whether it was already done is unknown.
-    pub fn is_away(&self) -> bool {
+    pub fn is_unavailable(&self) -> bool {
         match self {
-            Self::Query { source, .. } => is_away(source),
+            Self::Query { source, .. } => is_unavailable(source),
             Self::Url { .. }
             | Self::InUse { .. }
             | Self::Open { .. }
@@ -19,8 +19,8 @@ impl Error {
     }
 
     /// The message to clients for an error that goes away when an operator acts.
-    pub fn passing(&self) -> Option<&'static str> {
-        if self.is_away() {
+    pub fn temporary_message(&self) -> Option<&'static str> {
+        if self.is_unavailable() {
             return Some("the database does not answer; try again in a moment");
         }
         if matches!(self, Self::NoRoom { .. }) {
@@ -35,7 +35,7 @@ impl Error {
     }
 
     /// Whether the statement certainly did not reach the database.
-    pub fn is_unasked(&self) -> bool {
+    pub fn was_not_sent(&self) -> bool {
         matches!(self, Self::Query { source: sqlx::Error::PoolTimedOut, .. })
     }
 }
@@ -50,7 +50,7 @@ fn is_gone(code: &str) -> bool {
     code.len() < 5 && code.parse().is_ok_and(|code: u32| code & 0xff == 14)
 }
 
-pub(super) fn is_away(error: &sqlx::Error) -> bool {
+pub(super) fn is_unavailable(error: &sqlx::Error) -> bool {
     match error {
         // A connection that breaks during the handshake can give any protocol error.
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolTimedOut => {

@@ -9,7 +9,7 @@ use sqlx::migrate::MigrateError;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AnyConnection, Connection, Executor};
 
-use super::availability::is_away;
+use super::availability::is_unavailable;
 use super::{ACQUIRE_TIMEOUT, migrations};
 use crate::private;
 
@@ -48,7 +48,7 @@ pub(super) async fn connect(options: &AnyConnectOptions) -> Result<AnyConnection
     loop {
         let connected = tokio::time::timeout(ACQUIRE_TIMEOUT, AnyConnection::connect_with(options)).await;
         match connected.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
-            Err(error) if is_away(&error) && start.elapsed() < ACQUIRE_TIMEOUT => {
+            Err(error) if is_unavailable(&error) && start.elapsed() < ACQUIRE_TIMEOUT => {
                 if !is_told {
                     let seconds = ACQUIRE_TIMEOUT.as_secs();
                     tracing::warn!("the database does not answer ({}); trying for {seconds} s", why(&error));

@@ -58,7 +58,7 @@ impl TryFrom<String> for TraceHex {
 
 /// What a listener received.
 #[derive(Debug)]
-pub enum Heard {
+pub enum Received {
     /// Notifications of another server.
     Notifications(Vec<Notification>),
     /// The connection was lost for a while: notifications sent meanwhile are missing.
@@ -75,7 +75,8 @@ pub struct Listener {
 #[derive(Serialize, Deserialize)]
 struct Message<'a> {
     from: std::borrow::Cow<'a, str>,
-    notices: Vec<Notification>,
+    #[serde(rename = "notices")]
+    notifications: Vec<Notification>,
 }
 
 impl Store {
@@ -89,11 +90,11 @@ impl Store {
     }
 
     /// Publishes notifications to the other servers.
-    pub async fn publish(&self, server: &str, notices: Vec<Notification>) -> Result<(), Error> {
+    pub async fn publish(&self, server: &str, notifications: Vec<Notification>) -> Result<(), Error> {
         if !self.is_shared() {
             return Ok(());
         }
-        for message in messages(server, notices) {
+        for message in messages(server, notifications) {
             // The driver has no `void` type, which is what the function returns.
             sqlx::query("SELECT CAST(pg_notify($1, $2) AS TEXT)")
                 .bind(CHANNEL)
@@ -108,32 +109,32 @@ impl Store {
 
 impl Listener {
     /// Waits for the next message of another server.
-    pub async fn receive(&mut self) -> Result<Heard, Error> {
+    pub async fn receive(&mut self) -> Result<Received, Error> {
         loop {
             let Some(told) = self.connection.try_recv().await.map_err(failed("listen to other servers"))?
             else {
-                return Ok(Heard::Gap);
+                return Ok(Received::Gap);
             };
             // A newer version may send messages that this one does not know.
             let Ok(message) = serde_json::from_str::<Message<'_>>(told.payload()) else { continue };
             if message.from != self.server {
-                return Ok(Heard::Notifications(message.notices));
+                return Ok(Received::Notifications(message.notifications));
             }
         }
     }
 }
 
 /// Splits notifications into messages of at most [`MESSAGE_BYTES`]. One that is too long by itself is dropped.
-fn messages(server: &str, notices: Vec<Notification>) -> Vec<String> {
-    let text = |notices: Vec<Notification>| {
-        serde_json::to_string(&Message { from: server.into(), notices }).unwrap_or_default()
+fn messages(server: &str, notifications: Vec<Notification>) -> Vec<String> {
+    let text = |notifications: Vec<Notification>| {
+        serde_json::to_string(&Message { from: server.into(), notifications }).unwrap_or_default()
     };
-    let whole = text(notices.clone());
-    match notices.len() {
+    let whole = text(notifications.clone());
+    match notifications.len() {
         _ if whole.len() <= MESSAGE_BYTES => vec![whole],
         0 | 1 => Vec::new(),
         count => {
-            let mut first = notices;
+            let mut first = notifications;
             let second = first.split_off(count / 2);
             [messages(server, first), messages(server, second)].concat()
         }
@@ -146,17 +147,17 @@ mod tests {
 
     #[test]
     fn long_news_is_told_in_several_messages() {
-        let notices: Vec<Notification> =
+        let notifications: Vec<Notification> =
             (1..=1_000).map(|number| Notification::Run("test".to_owned(), number)).collect();
-        let messages = messages("me", notices.clone());
+        let messages = messages("me", notifications.clone());
         assert!(messages.iter().all(|message| message.len() <= MESSAGE_BYTES));
-        let read = |text: &String| serde_json::from_str::<Message<'_>>(text).unwrap().notices;
-        assert_eq!(messages.iter().flat_map(read).collect::<Vec<_>>(), notices);
+        let read = |text: &String| serde_json::from_str::<Message<'_>>(text).unwrap().notifications;
+        assert_eq!(messages.iter().flat_map(read).collect::<Vec<_>>(), notifications);
     }
 
     #[test]
     fn what_fits_into_no_message_is_left_out() {
-        let notices = vec![Notification::Run("x".repeat(9_000), 1), Notification::Queued];
-        assert_eq!(messages("me", notices), [r#"{"from":"me","notices":["queued"]}"#]);
+        let notifications = vec![Notification::Run("x".repeat(9_000), 1), Notification::Queued];
+        assert_eq!(messages("me", notifications), [r#"{"from":"me","notices":["queued"]}"#]);
     }
 }

@@ -105,7 +105,7 @@ impl RunCommand {
     }
 
     fn named(word: &str) -> Option<Self> {
-        [Self::Skip, Self::Stop].into_iter().find(|wish| wish.as_str() == word)
+        [Self::Skip, Self::Stop].into_iter().find(|command| command.as_str() == word)
     }
 }
 
@@ -199,6 +199,17 @@ impl Store {
         Ok(Inserted::Number(unsigned(number)))
     }
 
+    /// The test and number of every queued run.
+    pub async fn queued_runs(&self) -> Result<Vec<(String, u64)>, Error> {
+        let failed = failed("read the queue");
+        let rows = sqlx::query("SELECT test_id, number FROM runs WHERE state = 'CREATED'")
+            .fetch_all(&self.read)
+            .await
+            .map_err(&failed)?;
+        let run = |row: &sqlx::any::AnyRow| Ok((row.try_get("test_id")?, unsigned(row.try_get("number")?)));
+        rows.iter().map(run).collect::<Result<_, _>>().map_err(&failed)
+    }
+
     /// Claims up to `most` queued runs in order of their turn. Where several clients wait, those with the fewest
     /// runs in progress come first.
     pub async fn claim_runs(&self, owner: &str, most: usize) -> Result<Vec<Claimed>, Error> {
@@ -268,7 +279,7 @@ impl Store {
         number: u64,
         owner: &str,
     ) -> Result<Option<Option<RunCommand>>, Error> {
-        let wish: Option<String> = sqlx::query_scalar(
+        let command: Option<String> = sqlx::query_scalar(
             "UPDATE runs SET triggered = 1
              WHERE test_id = $1 AND number = $2 AND owner = $3 AND state = 'EXECUTING' AND triggered = 0
              RETURNING wish",
@@ -279,7 +290,7 @@ impl Store {
         .fetch_optional(&self.write)
         .await
         .map_err(failed("note that a trigger is sent"))?;
-        Ok(wish.map(|word| RunCommand::named(&word)))
+        Ok(command.map(|word| RunCommand::named(&word)))
     }
 
     /// Whether this owner has marked the trigger as sent.
@@ -298,14 +309,19 @@ impl Store {
     }
 
     /// Stores a user's command; a stop is not replaced by a skip. Returns the owner of the run, empty while it is queued; `None` when it has ended.
-    pub async fn wish(&self, test: &str, number: u64, wish: RunCommand) -> Result<Option<String>, Error> {
+    pub async fn put_command(
+        &self,
+        test: &str,
+        number: u64,
+        command: RunCommand,
+    ) -> Result<Option<String>, Error> {
         // Only names of states become part of this SQL.
         let text = format!(
             "UPDATE runs SET wish = CASE WHEN wish = 'stop' THEN wish ELSE $1 END
              WHERE test_id = $2 AND number = $3 AND (state = 'CREATED' OR state IN {UNDER_WAY}) RETURNING owner"
         );
         sqlx::query_scalar(AssertSqlSafe(text))
-            .bind(wish.as_str())
+            .bind(command.as_str())
             .bind(test)
             .bind(signed(number))
             .fetch_optional(&self.write)
@@ -314,21 +330,21 @@ impl Store {
     }
 
     /// Lists the user commands for the runs of this owner.
-    pub async fn wishes(&self, owner: &str) -> Result<Vec<(String, u64, RunCommand)>, Error> {
+    pub async fn commands(&self, owner: &str) -> Result<Vec<(String, u64, RunCommand)>, Error> {
         let failed = failed("read run commands");
         let text = format!(
             "SELECT test_id, number, wish FROM runs WHERE state IN {UNDER_WAY} AND owner = $1 AND wish <> ''"
         );
         let rows =
             sqlx::query(AssertSqlSafe(text)).bind(owner).fetch_all(&self.read).await.map_err(&failed)?;
-        let mut wishes = Vec::new();
+        let mut commands = Vec::new();
         for row in rows {
             let (test, number): (String, i64) =
                 (row.try_get("test_id").map_err(&failed)?, row.try_get("number").map_err(&failed)?);
             let word: String = row.try_get("wish").map_err(&failed)?;
-            wishes.extend(RunCommand::named(&word).map(|wish| (test, unsigned(number), wish)));
+            commands.extend(RunCommand::named(&word).map(|command| (test, unsigned(number), command)));
         }
-        Ok(wishes)
+        Ok(commands)
     }
 
     /// Moves a run from one owner and state to another. `false` when another server was faster.

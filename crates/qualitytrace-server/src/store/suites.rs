@@ -173,7 +173,7 @@ impl Store {
     }
 
     /// Stores a user's stop command for a suite run. `false` when it has ended.
-    pub async fn wish_suite_stopped(&self, suite: &str, number: u64) -> Result<bool, Error> {
+    pub async fn request_suite_stop(&self, suite: &str, number: u64) -> Result<bool, Error> {
         let text = format!(
             "UPDATE suite_runs SET wish = 'stop' WHERE suite_id = $1 AND number = $2 AND state IN {UNDER_WAY}"
         );
@@ -187,7 +187,7 @@ impl Store {
     }
 
     /// Lists the suite runs of this owner that a user has stopped.
-    pub async fn suites_wished_stopped(&self, owner: &str) -> Result<Vec<(String, u64)>, Error> {
+    pub async fn suites_to_stop(&self, owner: &str) -> Result<Vec<(String, u64)>, Error> {
         let failed = failed("read run commands");
         let text = format!(
             "SELECT suite_id, number FROM suite_runs WHERE state IN {UNDER_WAY} AND owner = $1 AND wish = 'stop'"
@@ -197,8 +197,8 @@ impl Store {
             .fetch_all(&self.read)
             .await
             .map_err(&failed)?;
-        let wish = |row: &AnyRow| Ok((row.try_get("suite_id")?, unsigned(row.try_get("number")?)));
-        rows.iter().map(wish).collect::<Result<_, _>>().map_err(&failed)
+        let ids = |row: &AnyRow| Ok((row.try_get("suite_id")?, unsigned(row.try_get("number")?)));
+        rows.iter().map(ids).collect::<Result<_, _>>().map_err(&failed)
     }
 
     /// Stores how many assertions passed and failed so far.

@@ -216,8 +216,8 @@ impl Failure {
     }
 
     /// Redacts secrets in the message.
-    pub(crate) fn hiding(self, mask: &Redactor) -> Self {
-        Self { message: mask.text(&self.message).into_owned(), ..self }
+    pub(crate) fn hiding(self, redactor: &Redactor) -> Self {
+        Self { message: redactor.text(&self.message).into_owned(), ..self }
     }
 
     /// Adds that the server runs in a container.

@@ -18,17 +18,17 @@ use crate::store;
 #[derive(Debug)]
 pub struct Document {
     requests: Vec<ExportTraceServiceRequest>,
-    mask: Redactor,
+    redactor: Redactor,
 }
 
 impl Document {
     /// Loads everything that arrived of the trace; secrets are redacted.
-    pub async fn load(source: &Source, trace: TraceId, mask: Redactor) -> Result<Self, store::Error> {
+    pub async fn load(source: &Source, trace: TraceId, redactor: Redactor) -> Result<Self, store::Error> {
         let mut requests = source.requests(trace).await?;
         for request in &mut requests {
             attributes(request).filter_map(|attribute| attribute.value.as_mut()).for_each(spell_out);
         }
-        Ok(Self { requests, mask })
+        Ok(Self { requests, redactor })
     }
 
     /// Whether nothing arrived.
@@ -38,7 +38,7 @@ impl Document {
 
     fn shown(&self, part: &impl Serialize) -> Value {
         let mut shown = serde_json::to_value(part).unwrap_or_default();
-        self.mask.json(&mut shown);
+        self.redactor.json(&mut shown);
         shown
     }
 }

@@ -16,7 +16,7 @@ on_every_database!(
     runs_are_claimed_once,
     a_trigger_is_sent_by_the_owner_only_and_once,
     what_a_dead_server_had_is_found,
-    a_wish_finds_the_owner,
+    a_command_finds_the_owner,
     a_silent_server_is_given_up_once,
 );
 
@@ -154,19 +154,19 @@ async fn what_a_dead_server_had_is_found(database: &Database) {
     assert_eq!(claim(&store, "heir", 9).await, [("t".to_owned(), 1), ("t".to_owned(), 3)]);
 }
 
-async fn a_wish_finds_the_owner(database: &Database) {
+async fn a_command_finds_the_owner(database: &Database) {
     let store = with_tests(database, &["t"]).await;
     insert(&store, "t", 1, 10).await;
-    assert_eq!(store.wish("t", 1, RunCommand::Skip).await.unwrap().as_deref(), Some(""));
+    assert_eq!(store.put_command("t", 1, RunCommand::Skip).await.unwrap().as_deref(), Some(""));
     claim(&store, "a", 1).await;
-    assert_eq!(store.wish("t", 1, RunCommand::Stop).await.unwrap().as_deref(), Some("a"));
+    assert_eq!(store.put_command("t", 1, RunCommand::Stop).await.unwrap().as_deref(), Some("a"));
     // A stop is not undone.
-    assert_eq!(store.wish("t", 1, RunCommand::Skip).await.unwrap().as_deref(), Some("a"));
-    assert_eq!(store.wishes("a").await.unwrap(), [("t".to_owned(), 1, RunCommand::Stop)]);
+    assert_eq!(store.put_command("t", 1, RunCommand::Skip).await.unwrap().as_deref(), Some("a"));
+    assert_eq!(store.commands("a").await.unwrap(), [("t".to_owned(), 1, RunCommand::Stop)]);
     assert_eq!(store.mark_triggered("t", 1, "a").await.unwrap(), Some(Some(RunCommand::Stop)));
     assert!(store.change_state("t", 1, "a", "EXECUTING", "STOPPED").await.unwrap());
-    assert_eq!(store.wish("t", 1, RunCommand::Stop).await.unwrap(), None);
-    assert_eq!(store.wishes("a").await.unwrap(), []);
+    assert_eq!(store.put_command("t", 1, RunCommand::Stop).await.unwrap(), None);
+    assert_eq!(store.commands("a").await.unwrap(), []);
 }
 
 async fn a_silent_server_is_given_up_once(database: &Database) {

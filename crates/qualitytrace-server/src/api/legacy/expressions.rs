@@ -103,7 +103,7 @@ pub(in crate::api) async fn resolve_expression(
             aliases: true,
             budget: &budget,
         };
-        resolve(&expression, &surroundings).map_err(|trouble| LegacyApiError::bad_request(trouble.text))
+        resolve(&expression, &surroundings).map_err(|error| LegacyApiError::bad_request(error.text))
     };
     let values: Vec<String> = if trace.is_some() {
         positions.iter().map(|at| value(Some(*at))).collect::<Result<_, _>>()?

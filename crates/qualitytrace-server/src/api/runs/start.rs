@@ -77,7 +77,7 @@ impl RunInformation {
     }
 
     /// Returns the variables of the run, and the rest of its request.
-    pub(in crate::api) async fn asked(
+    pub(in crate::api) async fn request(
         self,
         app: &App,
         tenant: &Tenant,
@@ -87,7 +87,7 @@ impl RunInformation {
         for Variable { key, value, kind } in self.variables.unwrap_or_default() {
             variables.set(&key, &value, kind.as_deref() == Some("secret"));
         }
-        let asked = RunRequest {
+        let request = RunRequest {
             metadata: self.metadata.unwrap_or_default(),
             variable_set,
             required_gates: match self.required_gates {
@@ -98,15 +98,15 @@ impl RunInformation {
             settings: self.settings.unwrap_or_default(),
             ..RunRequest::default()
         };
-        for (kind, spec) in asked.settings.given() {
+        for (kind, spec) in request.settings.given() {
             check_setting(kind, spec)?;
         }
-        if let Some(unknown) = asked.required_gates.iter().find(|gate| Gate::named(gate).is_none()) {
+        if let Some(unknown) = request.required_gates.iter().find(|gate| Gate::named(gate).is_none()) {
             return Err(LegacyApiError::bad_request(format!(
                 "`{unknown}` is not a gate; use analyzer-score, analyzer-rules or test-specs"
             )));
         }
-        Ok((variables, asked))
+        Ok((variables, request))
     }
 }
 
@@ -134,14 +134,14 @@ pub(in crate::api) async fn start(
     let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(LegacyApiError::missing)?;
     let test = stored_test(&stored)?;
     let attempts = information.attempts(test.attempts)?;
-    let (variables, asked) = information.asked(&app, &tenant).await?;
+    let (variables, request) = information.request(&app, &tenant).await?;
     let missing = missing_variables(&test, &variables);
     if !missing.is_empty() {
         let missing = lacked(&app, &stored.id, &missing).await?;
         return Err(LegacyApiError::lacking(vec![missing]));
     }
     let started =
-        app.runner.start_series(Order { test: stored, attempts, variables, asked, step_of: None }).await?;
+        app.runner.start_series(Order { test: stored, attempts, variables, request, step_of: None }).await?;
     let run = app.store.run(&started.test, started.number).await?.ok_or_else(LegacyApiError::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..run };
     Ok(plain_json(StatusCode::OK, &fold::listed(&as_created, &RunState::default(), clock::now())))

@@ -132,7 +132,7 @@ impl Digests {
             let _held = memory.borrow_traces(app.store.trace_size(portion).await?).await?;
             for trace in app.source.load_all(portion).await? {
                 let last = last.get(&trace.id()).copied().unwrap_or_default();
-                let trace = withheld.mask(trace.id())?.trace(trace);
+                let trace = withheld.redactor(trace.id())?.trace(trace);
                 let digest = Arc::new(Digest::of(&trace, last, withheld.mark(trace.id())));
                 if digest.names.len() <= MOST_NAMES {
                     self.traces.keep(trace.id(), &digest);

@@ -63,25 +63,25 @@ pub(in crate::api) async fn services(
     let withheld = Withheld::of(&app.store, &traces.into_iter().collect::<Vec<_>>()).await?;
     let mut services: BTreeMap<String, Service> = BTreeMap::new();
     for arrival @ (trace, at) in &arrivals {
-        let mask = withheld.mask(*trace)?;
+        let redactor = withheld.redactor(*trace)?;
         for sent in sent.get(arrival).into_iter().flat_map(|sent| sent.iter()) {
-            let service = services.entry(mask.text(&sent.service).into_owned()).or_default();
+            let service = services.entry(redactor.text(&sent.service).into_owned()).or_default();
             service.last_seen = service.last_seen.max(*at);
             service.lags.extend(&sent.lags);
         }
     }
-    let mask = withheld.mask_of_all()?;
+    let redactor = withheld.redactor_of_all()?;
     let (listening_since, views) = {
         let register = app.ingest.register().lock();
         (register.listening_since(), register.views())
     };
     for view in views {
-        let service = services.entry(mask.text(&view.name).into_owned()).or_default();
+        let service = services.entry(redactor.text(&view.name).into_owned()).or_default();
         service.last_seen = service.last_seen.max(view.last_heard.unwrap_or_default());
         service.known = Some(view);
     }
     let services = services.into_iter();
-    let items = services.map(|(name, service)| ServiceSummary::of(name, service, &mask)).collect();
+    let items = services.map(|(name, service)| ServiceSummary::of(name, service, &redactor)).collect();
     Ok(Json(Services { items, listening_since: listening_since.map(rfc3339) }))
 }
 
@@ -148,9 +148,9 @@ struct Instance {
 }
 
 impl Instance {
-    fn of(view: &InstanceView, mask: &Redactor) -> Self {
+    fn of(view: &InstanceView, redactor: &Redactor) -> Self {
         Self {
-            id: mask.text(&view.id).into_owned(),
+            id: redactor.text(&view.id).into_owned(),
             first_arrival: rfc3339(view.first_arrival),
             last_arrival: rfc3339(view.last_arrival),
             last_signal: view.last_signal.map(rfc3339),
@@ -160,7 +160,7 @@ impl Instance {
 }
 
 impl ServiceSummary {
-    fn of(name: String, mut service: Service, mask: &Redactor) -> Self {
+    fn of(name: String, mut service: Service, redactor: &Redactor) -> Self {
         service.lags.sort_unstable();
         let last = service.lags.len().saturating_sub(1);
         let at = |share: usize| service.lags.get((service.lags.len() * share / 100).min(last)).copied();
@@ -182,8 +182,8 @@ impl ServiceSummary {
             overtaking: millis(|known| known.overtaking),
             clock_ahead: millis(|known| known.clock_ahead),
             watermark: instances().filter_map(|instance| instance.watermark).min().map(rfc3339),
-            answers: answers.map(|address| mask.text(address).into_owned()).collect(),
-            instances: instances().map(|instance| Instance::of(instance, mask)).collect(),
+            answers: answers.map(|address| redactor.text(address).into_owned()).collect(),
+            instances: instances().map(|instance| Instance::of(instance, redactor)).collect(),
         }
     }
 }

@@ -69,7 +69,7 @@ impl SuiteLog {
     }
 
     /// Sets the span of the run, in which its end is recorded.
-    pub(super) fn cover(&mut self, span: Span) {
+    pub(super) fn set_span(&mut self, span: Span) {
         self.span = span;
     }
 

@@ -11,45 +11,44 @@ use qualitytrace_core::suite::{Plan, Standing};
 
 use super::log::{SuiteLog, SuiteState};
 use super::steps::{Begun, Reached, StepEnd};
-use super::{StepTest, SuiteOrder};
-use crate::runner::SuiteRunId;
-use crate::runner::{Error, RunId, Runner};
+use super::{StepTest, SuiteOrder, Suites};
+use crate::runner::{Error, RunId, SuiteRunId};
 use crate::store::{self, StoredDefinition, StoredSuiteRun};
 use crate::variables::Variables;
 use crate::wire::request::RunRequest;
 use crate::wire::suite::{Event, Step, SuiteEventKind};
 
-impl Runner {
+impl Suites {
     /// Resumes the suite runs whose server is gone, then the series.
-    pub(in crate::runner) async fn settle_suites(self: &Arc<Self>) -> Result<(), Error> {
+    pub(in crate::runner) async fn resume_all(self: &Arc<Self>) -> Result<(), Error> {
         let me = self.cluster.id();
         for orphan in self.store.orphan_suite_runs().await? {
             if self.store.take_suite_run(&orphan.suite, orphan.number, (&orphan.owner, &me)).await? {
-                self.carry_on(orphan, &me).await?;
+                self.resume_suite(orphan, &me).await?;
             }
         }
-        self.hear_suite_wishes().await?;
-        self.settle_series().await
+        self.repeat_commands().await?;
+        self.resume_series().await
     }
 
-    async fn carry_on(self: &Arc<Self>, orphan: StoredSuiteRun, me: &str) -> Result<(), Error> {
+    async fn resume_suite(self: &Arc<Self>, orphan: StoredSuiteRun, me: &str) -> Result<(), Error> {
         let id = SuiteRunId { suite: orphan.suite.clone(), number: orphan.number };
         let events = self.store.suite_events(&id.suite, id.number, 0).await?;
         let mut log = self.suite_log(&id, me, events.last().map_or(0, |event| event.seq));
         let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
-        let Some(order) = self.ordered(&orphan, &events).await? else {
-            return self.give_up(&id, &mut log).await;
+        let Some(order) = self.load_order(&orphan, &events).await? else {
+            return self.mark_interrupted(&id, &mut log).await;
         };
-        let reached = self.reached(&id, &order, &events).await?;
+        let reached = self.load_progress(&id, &order, &events).await?;
         log.change_state(SuiteState::Created, SuiteState::Executing).await?;
         log.append(SuiteEventKind::Resumed).await?;
         tracing::info!(suite = id.suite, run = id.number, "resumes a run of a suite whose server is gone");
-        self.spawn_suite(id, order, log, reached);
+        self.spawn(id, order, log, reached);
         Ok(())
     }
 
     /// Rebuilds the request of a suite run; `None` when its definition or tests are no longer known.
-    async fn ordered(&self, run: &StoredSuiteRun, events: &[Event]) -> Result<Option<SuiteOrder>, Error> {
+    async fn load_order(&self, run: &StoredSuiteRun, events: &[Event]) -> Result<Option<SuiteOrder>, Error> {
         let planned = events.iter().find_map(|event| match &event.what {
             SuiteEventKind::Planned { steps } => Some(steps),
             _ => None,
@@ -63,7 +62,7 @@ impl Runner {
             plan: Plan::of(&suite),
             tests: std::collections::BTreeMap::new(),
             variables: Variables::open(&self.store, &run.suite, &run.variables)?,
-            asked: serde_json::from_str::<RunRequest>(&run.request).unwrap_or_default(),
+            request: serde_json::from_str::<RunRequest>(&run.request).unwrap_or_default(),
         };
         for Step { test, title, version, retries, repeat, .. } in planned {
             let stored = self.store.test(&store::beside(&run.suite, test), Some(*version)).await?;
@@ -75,19 +74,24 @@ impl Runner {
     }
 
     /// Rebuilds the state that a suite run has reached.
-    async fn reached(&self, id: &SuiteRunId, order: &SuiteOrder, events: &[Event]) -> Result<Reached, Error> {
+    async fn load_progress(
+        &self,
+        id: &SuiteRunId,
+        order: &SuiteOrder,
+        events: &[Event],
+    ) -> Result<Reached, Error> {
         let mut reached = Reached::nothing(order);
         let runs = self.store.step_runs(&id.suite, id.number, id.number).await?.remove(&id.number);
         for (run, _) in runs.unwrap_or_default() {
-            let asked = RunRequest::of(&run);
-            let Some(step) = asked.step().filter(|step| *step < order.plan.steps.len()) else { continue };
-            let is_told = events.iter().any(|event| {
+            let request = RunRequest::of(&run);
+            let Some(step) = request.step().filter(|step| *step < order.plan.steps.len()) else { continue };
+            let is_logged = events.iter().any(|event| {
                 matches!(event.what, SuiteEventKind::StepStarted { step: told, run: number, .. }
                     if (told, number) == (step, run.number))
             });
             let trace_id = run.trace.to_string();
             let run = RunId { test: run.test, number: run.number };
-            reached.begun.entry(step).or_default().push_back(Begun { run, trace_id, is_told });
+            reached.begun.entry(step).or_default().push_back(Begun { run, trace_id, is_logged });
         }
         for event in events {
             match &event.what {
@@ -102,7 +106,7 @@ impl Runner {
                     let mut end = StepEnd::nothing();
                     // A step that was stopped from outside has no outputs, whatever its run says.
                     if let Some(Begun { run, .. }) = last.filter(|_| message.is_none()) {
-                        end = self.gave_out(&run, &self.until_over(&run).await?).await?;
+                        end = self.step_results(&run, &self.wait_for_end(&run).await?).await?;
                     }
                     let end = StepEnd { outcome, message: message.clone(), ..end };
                     reached.ended(&order.plan, *step, &end);
@@ -119,11 +123,11 @@ impl Runner {
     }
 
     /// Marks a suite run that cannot be resumed. Its queued runs are stopped.
-    async fn give_up(&self, id: &SuiteRunId, log: &mut SuiteLog) -> Result<(), Error> {
+    async fn mark_interrupted(&self, id: &SuiteRunId, log: &mut SuiteLog) -> Result<(), Error> {
         log.end(SuiteState::Failed, SuiteEventKind::Interrupted).await?;
         let steps = self.store.step_runs(&id.suite, id.number, id.number).await?;
         for (run, _) in steps.into_values().flatten() {
-            self.stop_run(&RunId { test: run.test, number: run.number }).await?;
+            self.queue.stop(&RunId { test: run.test, number: run.number }).await?;
         }
         Ok(())
     }

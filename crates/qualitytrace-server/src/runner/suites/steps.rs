@@ -11,18 +11,15 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::SuiteOrder;
 use super::log::{SuiteLog, SuiteState};
-use crate::runner::SuiteRunId;
-use crate::runner::judging::outputs;
+use super::series::{EndedRun, Order, POLL_INTERVAL, SeriesState};
+use super::{SuiteOrder, Suites};
+use crate::runner::counts::recount_suite;
+use crate::runner::execution::outputs;
 use crate::runner::retry::retry_while_unavailable;
-use crate::runner::series::{LOOK_AGAIN, Order, Over, SeriesState};
-use crate::runner::{Error, RunId, Runner};
-use crate::store::unscoped;
+use crate::runner::{Error, RunId, SuiteRunId};
 use crate::variables::Variables;
-use crate::wire;
-use crate::wire::fold::RunState;
-use crate::wire::suite::{Event, SuiteEventKind, SuiteProgress};
+use crate::wire::suite::SuiteEventKind;
 
 /// The state that a suite run has reached.
 #[derive(Debug)]
@@ -46,7 +43,7 @@ pub(super) struct Begun {
     pub(super) run: RunId,
     pub(super) trace_id: String,
     /// Whether its start is in the event log.
-    pub(super) is_told: bool,
+    pub(super) is_logged: bool,
 }
 
 /// How a step ended.
@@ -62,8 +59,8 @@ pub(super) struct StepEnd {
 
 /// Why a step was stopped from outside.
 #[derive(Debug, Clone, Copy)]
-enum Cut {
-    Late,
+enum Interruption {
+    Timeout,
     Stopped,
 }
 
@@ -105,9 +102,9 @@ impl Reached {
     }
 }
 
-impl Runner {
+impl Suites {
     /// Executes a suite run to its last step.
-    pub(super) async fn carry_out_suite(
+    pub(super) async fn execute_suite(
         self: &Arc<Self>,
         run: &SuiteRunId,
         order: Arc<SuiteOrder>,
@@ -125,12 +122,12 @@ impl Runner {
                 let variables = reached.variables(&order, step);
                 let begun = reached.begun.remove(&step).unwrap_or_default();
                 let (notes, stop) = (notes.clone(), stopped.clone());
-                let (runner, run, order) = (Arc::clone(self), run.clone(), Arc::clone(&order));
-                let carried_out = async move {
-                    (step, runner.step(&run, &order, step, variables, begun, notes, stop).await)
+                let (suites, run, order) = (Arc::clone(self), run.clone(), Arc::clone(&order));
+                let executed = async move {
+                    (step, suites.step(&run, &order, step, variables, begun, notes, stop).await)
                 };
                 // The runs of the step are children of the span of the suite run.
-                under_way.spawn(carried_out.in_current_span());
+                under_way.spawn(executed.in_current_span());
             }
             let is_stopped = *stopped.borrow();
             match order.plan.next(&reached.standings, is_stopped) {
@@ -163,12 +160,12 @@ impl Runner {
                     }
                 },
                 suite::Next::Done(Ending::Finished { passed }) => {
-                    self.recount_suite(run).await?;
+                    recount_suite(&self.store, run).await?;
                     log.end(SuiteState::Finished, SuiteEventKind::Ended { passed, message: None }).await?;
                     return Ok(());
                 }
                 suite::Next::Done(Ending::Failed) => {
-                    self.recount_suite(run).await?;
+                    recount_suite(&self.store, run).await?;
                     let why = if is_stopped {
                         "the suite was stopped".to_owned()
                     } else {
@@ -201,25 +198,25 @@ impl Runner {
         let deadline = planned.timeout.map(|timeout| Instant::now() + timeout);
         let gone = || Error::Gone { test: planned.test.clone() };
         let test = order.tests.get(&planned.test).ok_or_else(gone)?;
-        let asked = order.asked_of_step(at, suite.number, &variables);
+        let request = order.step_request(at, suite.number, &variables);
         let (stored, attempts) = (test.stored.clone(), test.attempts);
         let step_of = Some(suite.clone());
-        let mut course = SeriesState::new(Order { test: stored, attempts, variables, asked, step_of });
+        let mut series = SeriesState::new(Order { test: stored, attempts, variables, request, step_of });
         loop {
-            let mut is_told = false;
+            let mut is_logged = false;
             let run = if let Some(begun) = begun.pop_front() {
-                course.add(begun.run.number, begun.trace_id);
-                is_told = begun.is_told;
+                series.add(begun.run.number, begun.trace_id);
+                is_logged = begun.is_logged;
                 Ok(begun.run)
             } else {
                 loop {
-                    match self.begin_attempt(&mut course).await {
+                    match self.begin_attempt(&mut series).await {
                         // A suite that has begun waits for room in the queue, and for the database, instead of
                         // failing.
                         Err(error) if error.was_not_begun() => tokio::select! {
-                            () = tokio::time::sleep(LOOK_AGAIN) => {}
-                            () = until(deadline) => break Err(Cut::Late),
-                            () = halted(&mut stopped), if planned.role != Role::Teardown => break Err(Cut::Stopped),
+                            () = tokio::time::sleep(POLL_INTERVAL) => {}
+                            () = until(deadline) => break Err(Interruption::Timeout),
+                            () = until_stopped(&mut stopped), if planned.role != Role::Teardown => break Err(Interruption::Stopped),
                         },
                         begun => break Ok(begun?),
                     }
@@ -227,72 +224,54 @@ impl Runner {
             };
             let run = match run {
                 Ok(run) => run,
-                Err(cut) => return Ok(StepEnd::cut(cut, planned.timeout)),
+                Err(interruption) => return Ok(StepEnd::interrupted(interruption, planned.timeout)),
             };
-            if !is_told {
-                let (attempt, trace_id) = (course.begun(), course.trace_id().to_owned());
+            if !is_logged {
+                let (attempt, trace_id) = (series.begun(), series.trace_id().to_owned());
                 // The receiver is the task that waits for this step.
                 let _ =
                     notes.send(SuiteEventKind::StepStarted { step: at, attempt, run: run.number, trace_id });
             }
-            let cut = tokio::select! {
-                over = self.until_over(&run) => Err(over?),
-                () = until(deadline) => Ok(Cut::Late),
-                () = halted(&mut stopped), if planned.role != Role::Teardown => Ok(Cut::Stopped),
+            let interruption = tokio::select! {
+                ended_run = self.wait_for_end(&run) => Err(ended_run?),
+                () = until(deadline) => Ok(Interruption::Timeout),
+                () = until_stopped(&mut stopped), if planned.role != Role::Teardown => Ok(Interruption::Stopped),
             };
-            let (over, cut) = match cut {
-                Err(over) => (over, None),
-                Ok(cut) => {
-                    retry_while_unavailable(|| async { self.stop_run(&run).await }).await?;
-                    (self.until_over(&run).await?, Some(cut))
+            let (ended_run, interruption) = match interruption {
+                Err(ended_run) => (ended_run, None),
+                Ok(interruption) => {
+                    retry_while_unavailable(|| async { self.queue.stop(&run).await }).await?;
+                    (self.wait_for_end(&run).await?, Some(interruption))
                 }
             };
-            course.note(over.ended);
-            self.keep_series(&mut course).await?;
-            let end = match (course.next(), cut) {
+            series.record_end(ended_run.ended);
+            self.store_series(&mut series).await?;
+            let end = match (series.next(), interruption) {
                 (Next::Start, None) => continue,
                 // It ended at the same moment: its own result counts.
-                (Next::Done(outcome), cut) if cut.is_none() || over.ended != Ended::Stopped => {
-                    let message = StepEnd::message(outcome, &over);
+                (Next::Done(outcome), interruption)
+                    if interruption.is_none() || ended_run.ended != Ended::Stopped =>
+                {
+                    let message = StepEnd::message(outcome, &ended_run);
                     StepEnd {
                         outcome,
                         message,
-                        ..retry_while_unavailable(|| async { self.gave_out(&run, &over).await }).await?
+                        ..retry_while_unavailable(|| async { self.step_results(&run, &ended_run).await })
+                            .await?
                     }
                 }
-                (_, cut) => StepEnd::cut(cut.unwrap_or(Cut::Stopped), planned.timeout),
+                (_, interruption) => {
+                    StepEnd::interrupted(interruption.unwrap_or(Interruption::Stopped), planned.timeout)
+                }
             };
             return Ok(end);
         }
     }
 
-    /// Recounts the assertions of a suite run: late spans may have changed the verdicts of its steps.
-    pub(in crate::runner) async fn recount_suite(&self, run: &SuiteRunId) -> Result<(), Error> {
-        let recount = || async {
-            let events = self.store.suite_events(&run.suite, run.number, 0).await?;
-            let facts = SuiteProgress::of(&events.iter().filter_map(Event::read).collect::<Vec<_>>());
-            let runs = self.store.step_runs(&run.suite, run.number, run.number).await?;
-            let mut counts = (0, 0);
-            for (step, events) in runs.into_values().flatten() {
-                let is_last = facts.runs.iter().any(|(at, number)| {
-                    let test = facts.steps.get(*at).map(|step| step.test.as_str());
-                    *number == step.number && test == Some(unscoped(&step.test))
-                });
-                let events: Vec<_> = events.iter().filter_map(wire::Event::read).collect();
-                if let Some(verdict) = RunState::of(&events).verdict.filter(|_| is_last) {
-                    let (passed, failed) = verdict.counts();
-                    counts = (counts.0 + passed, counts.1 + failed);
-                }
-            }
-            Ok(self.store.count_suite_assertions(&run.suite, run.number, counts).await?)
-        };
-        retry_while_unavailable(recount).await
-    }
-
     /// Returns the outputs of the last run of a step, and its assertion counts.
-    pub(super) async fn gave_out(&self, run: &RunId, over: &Over) -> Result<StepEnd, Error> {
+    pub(super) async fn step_results(&self, run: &RunId, ended_run: &EndedRun) -> Result<StepEnd, Error> {
         let mut end = StepEnd::nothing();
-        let Some(verdict) = &over.facts.verdict else { return Ok(end) };
+        let Some(verdict) = &ended_run.state.verdict else { return Ok(end) };
         let secrets = self.store.secret_outputs(&run.test, run.number).await?;
         end.outputs = outputs(verdict, &Variables::open(&self.store, &run.test, &secrets)?);
         let resolved = verdict.outputs.iter().filter(|output| output.error.is_none());
@@ -320,22 +299,22 @@ impl StepEnd {
     }
 
     /// A step that was stopped from outside.
-    fn cut(cut: Cut, timeout: Option<Duration>) -> Self {
-        let (outcome, message) = match cut {
-            Cut::Late => {
+    fn interrupted(interruption: Interruption, timeout: Option<Duration>) -> Self {
+        let (outcome, message) = match interruption {
+            Interruption::Timeout => {
                 let timeout = timeout.unwrap_or_default();
                 (Outcome::Broken, format!("it took longer than its timeout of {timeout:?} and was ended"))
             }
-            Cut::Stopped => (Outcome::Stopped, "it was ended with the suite".to_owned()),
+            Interruption::Stopped => (Outcome::Stopped, "it was ended with the suite".to_owned()),
         };
         Self { outcome, message: Some(message), ..Self::nothing() }
     }
 
     /// Why a step that ended by itself has no result.
-    fn message(outcome: Outcome, over: &Over) -> Option<String> {
+    fn message(outcome: Outcome, ended_run: &EndedRun) -> Option<String> {
         match outcome {
             Outcome::Broken => {
-                Some(over.facts.error.clone().unwrap_or_else(|| "its run has no verdict".to_owned()))
+                Some(ended_run.state.error.clone().unwrap_or_else(|| "its run has no verdict".to_owned()))
             }
             Outcome::Stopped => Some("its run was stopped".to_owned()),
             Outcome::Passed | Outcome::Flaky { .. } | Outcome::Failed | Outcome::Inconclusive => None,
@@ -362,7 +341,7 @@ async fn until(deadline: Option<Instant>) {
 }
 
 /// Returns when the suite is stopped; never, if it is not.
-async fn halted(stopped: &mut watch::Receiver<bool>) {
+async fn until_stopped(stopped: &mut watch::Receiver<bool>) {
     if stopped.wait_for(|stopped| *stopped).await.is_err() {
         std::future::pending::<()>().await;
     }

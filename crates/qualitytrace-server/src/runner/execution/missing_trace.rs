@@ -17,7 +17,7 @@ use qualitytrace_core::trace::{Span, SpanKind};
 use qualitytrace_core::value::Value;
 use qualitytrace_core::wait::register::ServiceView;
 
-use super::Runner;
+use super::Execution;
 use crate::clock;
 use crate::config::Config;
 use crate::store;
@@ -49,11 +49,11 @@ struct Stray {
     is_root: bool,
 }
 
-impl Runner {
+impl Execution {
     /// Explains why no span arrived for a request, and what to do, in a sentence.
-    pub(super) async fn why_nothing_came(&self, request: Request<'_>) -> String {
+    pub(super) async fn explain_missing_trace(&self, request: Request<'_>) -> String {
         let (since, services) = {
-            let register = self.memory.services();
+            let register = self.learning.services();
             (register.listening_since(), register.views())
         };
         let heard: Vec<&ServiceView> =

@@ -11,18 +11,18 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::Error;
-use super::commands::wished;
-use super::learning::Memory;
+use super::commands::received;
 use super::log::Log;
-use super::queue::Announced;
-use super::retry::RetryDeadline;
-use super::spans::{self, Poll};
 use crate::budget::{Budget, Lease, NoRoom};
 use crate::clock;
 use crate::compute;
 use crate::follow::Following;
 use crate::redact::Redactor;
+use crate::runner::Error;
+use crate::runner::learning::Learning;
+use crate::runner::relays::Announced;
+use crate::runner::retry::RetryDeadline;
+use crate::runner::spans::{self, Poll};
 use crate::source::{Cursor, Source};
 use crate::store::RunCommand;
 use crate::wire::RunEventKind;
@@ -33,7 +33,7 @@ const EVIDENCE_INTERVAL: Duration = Duration::from_secs(1);
 const STALL: Duration = Duration::from_millis(250);
 
 /// How long to wait for memory before that is logged.
-const ROOM_PATIENCE: Duration = Duration::from_secs(10);
+const MEMORY_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What is in memory of the spans that were read.
 enum Held {
@@ -70,9 +70,9 @@ pub(super) enum Waited {
 
 /// A cache of the last standing of the specs, valid until spans arrive, and for good once it is final.
 #[derive(Debug, Default)]
-struct Kept(Option<(usize, Standing)>);
+struct StandingCache(Option<(usize, Standing)>);
 
-impl Kept {
+impl StandingCache {
     /// The cached standing for this number of spans.
     fn known(&self, spans: usize) -> Option<&Standing> {
         let known = self.0.as_ref().filter(|(known, standing)| *known == spans || standing.is_final);
@@ -80,10 +80,10 @@ impl Kept {
     }
 
     /// The standing for this number of spans; computed if not cached.
-    fn of(&mut self, spans: usize, ask: impl FnOnce() -> Standing) -> Standing {
+    fn of(&mut self, spans: usize, compute: impl FnOnce() -> Standing) -> Standing {
         match self.known(spans) {
             Some(standing) => standing.clone(),
-            None => self.0.insert((spans, ask())).1.clone(),
+            None => self.0.insert((spans, compute())).1.clone(),
         }
     }
 }
@@ -116,13 +116,13 @@ impl Arrivals {
     pub(super) async fn wait(
         &mut self,
         policy: &Policy,
-        memory: &Memory,
+        learning: &Learning,
         log: &mut Log,
         standing: impl Fn(&Trace) -> Standing,
         poll: Poll<'_>,
         mut skip: watch::Receiver<Option<RunCommand>>,
     ) -> Result<Waited, Error> {
-        let mut kept = Kept::default();
+        let mut cache = StandingCache::default();
         let mut policy = *policy;
         loop {
             self.changes.mark_unchanged();
@@ -130,9 +130,9 @@ impl Arrivals {
             let cluster = self.announced.cluster();
             let now = cluster.horizon(self.source.ingest().horizon(clock::now()));
             let longest = cluster.safety_poll();
-            let new = self.look(memory, log.mask(), poll).await?;
+            let new = self.fetch(learning, log.redactor(), poll).await?;
             if new > 0 {
-                log.note(&RunEventKind::Arrived { new, spans: self.progress.spans() });
+                log.buffer(&RunEventKind::Arrived { new, spans: self.progress.spans() });
             }
             compute::give_way().await;
             let span = poll.evaluate();
@@ -140,9 +140,9 @@ impl Arrivals {
             let next = span.in_scope(|| {
                 // Judging may take long, and all runs share the register: the specs are evaluated without holding
                 // its lock.
-                self.decide(&policy, memory, kept.known(self.spans.len()), now).unwrap_or_else(|| {
-                    let specs = kept.of(self.spans.len(), || standing(&self.trace(poll.root)));
-                    wait(&policy, &self.progress, &memory.services(), || specs, now)
+                self.decide(&policy, learning, cache.known(self.spans.len()), now).unwrap_or_else(|| {
+                    let specs = cache.of(self.spans.len(), || standing(&self.trace(poll.root)));
+                    wait(&policy, &self.progress, &learning.services(), || specs, now)
                 })
             });
             match &next {
@@ -152,12 +152,12 @@ impl Arrivals {
             drop(span);
             match next {
                 Wait::Ready(ended) | Wait::GaveUp(ended) => {
-                    log.note(&RunEventKind::wait_ended(&ended, &self.progress));
+                    log.buffer(&RunEventKind::wait_ended(&ended, &self.progress));
                     return Ok(Waited::Ended(ended));
                 }
                 // Arrivals at another server are published, and polled in case a notification was lost.
                 Wait::Until(then, _) => {
-                    log.write().await?;
+                    log.flush().await?;
                     // Arrivals of other traces may prove that this one is complete.
                     let wake_at = Instant::now() + then.since(now).min(longest).min(EVIDENCE_INTERVAL);
                     tokio::select! {
@@ -173,10 +173,10 @@ impl Arrivals {
                         }
                         // The ingest outlives every run.
                         _ = self.changes.changed() => {}
-                        () = wished(&mut skip, RunCommand::Skip) => {
-                            let specs = kept.of(self.spans.len(), || standing(&self.trace(poll.root)));
-                            let ended = skipped(&policy, &self.progress, &memory.services(), specs, clock::now());
-                            log.note(&RunEventKind::wait_skipped(&ended));
+                        () = received(&mut skip, RunCommand::Skip) => {
+                            let specs = cache.of(self.spans.len(), || standing(&self.trace(poll.root)));
+                            let ended = skipped(&policy, &self.progress, &learning.services(), specs, clock::now());
+                            log.buffer(&RunEventKind::wait_skipped(&ended));
                             return Ok(Waited::Ended(ended));
                         }
                     }
@@ -189,7 +189,7 @@ impl Arrivals {
     fn decide(
         &self,
         policy: &Policy,
-        memory: &Memory,
+        learning: &Learning,
         specs: Option<&Standing>,
         now: Timestamp,
     ) -> Option<Wait> {
@@ -198,14 +198,19 @@ impl Arrivals {
             is_asked = specs.is_none();
             specs.cloned().unwrap_or_default()
         };
-        let next = wait(policy, &self.progress, &memory.services(), answer, now);
+        let next = wait(policy, &self.progress, &learning.services(), answer, now);
         (!is_asked).then_some(next)
     }
 
     /// Reads what arrived since the last read, in a span of its own.
-    async fn look(&mut self, memory: &Memory, mask: &Redactor, poll: Poll<'_>) -> Result<usize, Error> {
+    async fn fetch(
+        &mut self,
+        learning: &Learning,
+        redactor: &Redactor,
+        poll: Poll<'_>,
+    ) -> Result<usize, Error> {
         let span = poll.fetch();
-        let new = self.read(memory, mask).instrument(span.clone()).await;
+        let new = self.read(learning, redactor).instrument(span.clone()).await;
         match &new {
             Ok(_) => spans::note_spans(&span, self.progress.spans()),
             Err(error) => spans::note_failure(&span, error),
@@ -242,7 +247,7 @@ impl Arrivals {
         self.forget();
         loop {
             let mut lease = self.budget.lease().map_err(|_| Error::Lost)?;
-            match lease.grow_within(all, ROOM_PATIENCE).await {
+            match lease.grow_within(all, MEMORY_LOG_INTERVAL).await {
                 Ok(()) => {
                     self.lease = Some(lease);
                     return Ok(Held::Nothing);
@@ -269,10 +274,10 @@ impl Arrivals {
 
     /// Reads what arrived since the last read and returns the number of new spans. Retries while the database is
     /// unavailable.
-    pub(super) async fn read(&mut self, memory: &Memory, mask: &Redactor) -> Result<usize, Error> {
+    pub(super) async fn read(&mut self, learning: &Learning, redactor: &Redactor) -> Result<usize, Error> {
         let mut new = 0;
         loop {
-            new += self.read_once(memory, mask).await?;
+            new += self.read_once(learning, redactor).await?;
             match self.hold().await? {
                 Held::All => return Ok(new),
                 // Everything is read again.
@@ -281,12 +286,12 @@ impl Arrivals {
         }
     }
 
-    async fn read_once(&mut self, memory: &Memory, mask: &Redactor) -> Result<usize, Error> {
+    async fn read_once(&mut self, learning: &Learning, redactor: &Redactor) -> Result<usize, Error> {
         let mut new = 0;
-        let patience = RetryDeadline::new();
+        let deadline = RetryDeadline::new();
         let (arrivals, is_all) = loop {
             match self.source.news(self.trace, &mut self.cursor).await.map_err(Error::from) {
-                Err(error) if patience.lasts(&error).await => {}
+                Err(error) if deadline.allows_retry(&error).await => {}
                 news => break news?,
             }
         };
@@ -298,15 +303,16 @@ impl Arrivals {
             self.bytes += arrival.size().in_memory();
             for span in arrival.spans {
                 // What is learned from a run is stored for other runs, and in files: without secrets.
-                let named = (!mask.is_empty()).then(|| Span { name: mask.word(&span.name), ..span.clone() });
+                let named =
+                    (!redactor.is_empty()).then(|| Span { name: redactor.word(&span.name), ..span.clone() });
                 if self.progress.arrived(named.as_ref().unwrap_or(&span), arrival.at) {
-                    memory.arrived(&span, arrival.at);
+                    learning.arrived(&span, arrival.at);
                     new += 1;
                 }
                 self.spans.push(span);
             }
         }
-        memory.answered(self.progress.take_answers(), mask);
+        learning.answered(self.progress.take_answers(), redactor);
         Ok(new)
     }
 }

@@ -11,17 +11,19 @@ use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::{Absence, Begin, CONFIRM, History, Wait, absences, is_absence_proven, wait};
 use tokio::time::Instant;
 
+use super::Execution;
 use super::arrivals::Arrivals;
 use super::execute::{Awaited, Confirmation, Judged, NOT_WAITED, read, unproven};
 use super::judging::Judge;
 use super::log::Log;
-use super::queue::Announced;
-use super::retry::retry_while_unavailable;
-use super::{Error, RunId, Runner, SuiteRunId};
 use crate::clock;
 use crate::compute;
+use crate::runner::counts::recount_suite;
+use crate::runner::relays::Announced;
+use crate::runner::retry::retry_while_unavailable;
+use crate::runner::{Error, RunId, SuiteRunId};
 use crate::store::StoredRun;
-use crate::variables::{Variables, mask_of_trace};
+use crate::variables::{Variables, redactor_of_trace};
 use crate::wire::fold::RunState;
 use crate::wire::request::RunRequest;
 use crate::wire::run::Linter;
@@ -32,7 +34,7 @@ const CONFIRM_INTERVAL: Duration = Duration::from_millis(500);
 /// The limit of the window that is derived from the lags of services; `runs.lateWindow` may be longer.
 const MAX_LATE_WINDOW: Duration = Duration::from_mins(10);
 
-impl Runner {
+impl Execution {
     /// Follows a trace.
     pub(super) fn arrivals(&self, trace: TraceId, begin: Begin, history: Arc<History>) -> Arrivals {
         let announced = Announced::new(Arc::clone(&self.cluster), trace);
@@ -59,7 +61,7 @@ impl Runner {
                 return;
             } else {
                 self.note_if_proven(log, &mut judged);
-                log.write().await
+                log.flush().await
             };
             if let Err(error) = looked {
                 tracing::warn!(error = &error as &dyn std::error::Error, "failed to judge late spans");
@@ -71,13 +73,13 @@ impl Runner {
 
     /// How long late spans are watched for after a verdict; longer when services are known to deliver late.
     pub(super) fn late_window(&self) -> Duration {
-        let late = self.memory.services().largest_lag().saturating_mul(2).min(MAX_LATE_WINDOW);
+        let late = self.learning.services().largest_lag().saturating_mul(2).min(MAX_LATE_WINDOW);
         self.config.get().limits.late_window.max(late)
     }
 
     /// Whether every span that a failure may have missed is known to be absent by now.
     fn is_proven(&self, judged: &Judged) -> bool {
-        let (progress, services) = (&judged.arrivals.progress, self.memory.services());
+        let (progress, services) = (&judged.arrivals.progress, self.learning.services());
         judged.confirmation == Confirmation::Open
             && is_absence_proven(&judged.policy, judged.confirm, progress, &services, clock::now())
     }
@@ -86,14 +88,14 @@ impl Runner {
     pub(super) fn note_if_proven(&self, log: &mut Log, judged: &mut Judged) {
         if self.is_proven(judged) {
             judged.confirmation = Confirmation::Settled;
-            log.note(&RunEventKind::Confirmed);
+            log.buffer(&RunEventKind::Confirmed);
         }
     }
 
     /// Asks whether a trace that the run did not wait for is complete by now, and else when to ask again.
     fn awaited_now(&self, judged: &Judged, trace: &Trace) -> Awaited {
         let specs = judged.judge.standing(trace);
-        let (progress, services, now) = (&judged.arrivals.progress, self.memory.services(), clock::now());
+        let (progress, services, now) = (&judged.arrivals.progress, self.learning.services(), clock::now());
         match wait(&judged.policy, progress, &services, || specs, now) {
             Wait::Until(then, _) => Awaited::NotYet { until: Instant::now() + then.since(now) },
             Wait::Ready(_) | Wait::GaveUp(_) => Awaited::CutShort,
@@ -101,14 +103,14 @@ impl Runner {
     }
 
     async fn judge_again(&self, log: &mut Log, judged: &mut Judged) -> Result<(), Error> {
-        let read = judged.arrivals.read(&self.memory, log.mask()).await?;
+        let read = judged.arrivals.read(&self.learning, log.redactor()).await?;
         let new = read.saturating_sub(std::mem::take(&mut judged.already_counted));
         if new == 0 && !matches!(judged.awaited, Awaited::NotYet { .. }) {
             return Ok(());
         }
-        let trace = judged.mask.trace(judged.arrivals.trace(&judged.root));
+        let trace = judged.redactor.trace(judged.arrivals.trace(&judged.root));
         let mut open =
-            absences(&judged.policy, &judged.arrivals.progress, &self.memory.services(), clock::now());
+            absences(&judged.policy, &judged.arrivals.progress, &self.learning.services(), clock::now());
         open.extend(self.source.ingest().refusals().since(judged.root.start).map(Absence::of_refused));
         let refused = self.source.refused(trace.id());
         if matches!(judged.awaited, Awaited::NotYet { .. }) {
@@ -132,7 +134,7 @@ impl Runner {
         let verdict = judged.judge.verdict(&trace, open, refused);
         if judged.awaited == Awaited::ToTheEnd {
             let (progress, passed) = (&judged.arrivals.progress, verdict.outcome == Outcome::Passed);
-            retry_while_unavailable(|| async { self.memory.late(&log.run().test, progress, passed).await })
+            retry_while_unavailable(|| async { self.learning.late(&log.run().test, progress, passed).await })
                 .await?;
         }
         // A decided verdict is not replaced by an inconclusive one while more spans are arriving.
@@ -146,13 +148,13 @@ impl Runner {
         log.correct(new, before, verdict).await?;
         let RunId { test, number } = log.run();
         match self.store.suite_of(test, *number).await? {
-            Some((suite, number)) => self.recount_suite(&SuiteRunId { suite, number }).await,
+            Some((suite, number)) => recount_suite(&self.store, &SuiteRunId { suite, number }).await,
             None => Ok(()),
         }
     }
 
     /// Resumes watching for late spans of runs that a dead server has judged.
-    pub(super) async fn resume_watching(self: &Arc<Self>) -> Result<(), Error> {
+    pub(in crate::runner) async fn resume_watching(self: &Arc<Self>) -> Result<(), Error> {
         let (me, now) = (self.cluster.id(), clock::now());
         let window = self.late_window();
         for orphan in self.store.judged_orphans(now, window).await? {
@@ -167,16 +169,16 @@ impl Runner {
                 continue;
             }
             let Some(mut judged) = self.judged(&orphan.run).await? else { continue };
-            let mut log = self.log(&run, Arc::clone(&me), orphan.seq).about(orphan.run.trace);
-            log.hide(judged.mask.clone());
+            let mut log = self.log(&run, Arc::clone(&me), orphan.seq).with_trace(orphan.run.trace);
+            log.set_redactor(judged.redactor.clone());
             let deadline = Instant::now() + window.saturating_sub(now.since(orphan.ended));
-            let runner = Arc::clone(self);
-            self.spawn(async move {
+            let execution = Arc::clone(self);
+            self.tasks.spawn(async move {
                 // Judges what arrived before this server took over.
-                if let Err(error) = runner.judge_again(&mut log, &mut judged).await {
+                if let Err(error) = execution.judge_again(&mut log, &mut judged).await {
                     tracing::warn!(error = &error as &dyn std::error::Error, "failed to judge late spans");
                 }
-                runner.watch_late(&mut log, judged, deadline).await;
+                execution.watch_late(&mut log, judged, deadline).await;
             });
         }
         Ok(())
@@ -186,11 +188,11 @@ impl Runner {
     pub(super) async fn watch_again(self: &Arc<Self>, run: &RunId, mut log: Log) -> Result<(), Error> {
         let Some(stored) = self.store.run(&run.test, run.number).await? else { return Ok(()) };
         let Some(mut judged) = self.judged(&stored).await? else { return Ok(()) };
-        log.hide(judged.mask.clone());
+        log.set_redactor(judged.redactor.clone());
         self.judge_again(&mut log, &mut judged).await?;
         let deadline = Instant::now() + self.late_window();
-        let runner = Arc::clone(self);
-        self.spawn(async move { runner.watch_late(&mut log, judged, deadline).await });
+        let execution = Arc::clone(self);
+        self.tasks.spawn(async move { execution.watch_late(&mut log, judged, deadline).await });
         Ok(())
     }
 
@@ -201,16 +203,16 @@ impl Runner {
         let test = read(&stored)?;
         let events = self.store.events(&run.test, run.number, 0).await?;
         let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
-        let facts = RunState::of(&events);
+        let state = RunState::of(&events);
         // A rerun was waited for by its earlier run, which has learned from it already.
         let is_own = !events.iter().any(|event| matches!(event.what, RunEventKind::Again { .. }));
         let has_no_verdict = events.iter().any(|event| matches!(event.what, RunEventKind::NoTrace { .. }));
-        let outcome = match &facts.verdict {
+        let outcome = match &state.verdict {
             Some(verdict) => Some(verdict.outcome),
             None => has_no_verdict.then_some(Outcome::Inconclusive),
         };
         let (Some(root), Some(outcome), Some(answered), true) =
-            (facts.root(run.trace), outcome, facts.answered, facts.waited)
+            (state.root(run.trace), outcome, state.answered, state.waited)
         else {
             return Ok(None);
         };
@@ -221,7 +223,7 @@ impl Runner {
         let settings = RunRequest::of(run).settings;
         let waiting = self.waiting(&run.test, &test, &settings).await?;
         let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
-        let history = self.memory.history(&run.test).await?;
+        let history = self.learning.history(&run.test).await?;
         let mut arrivals = self.arrivals(run.trace, begin, history);
         arrivals
             .progress
@@ -232,12 +234,12 @@ impl Runner {
         let generator = Generator::in_utc(clock::now(), rand::random());
         Ok(Some(Judged {
             judge: Judge::compile(&test, &variables, generator),
-            mask: mask_of_trace(&self.store, run.trace).await?,
+            redactor: redactor_of_trace(&self.store, run.trace).await?,
             root,
             arrivals,
             outcome,
             has_trace: true,
-            has_no_verdict: facts.verdict.is_none(),
+            has_no_verdict: state.verdict.is_none(),
             policy,
             confirm: CONFIRM,
             confirmation: Confirmation::Settled,
@@ -249,8 +251,8 @@ impl Runner {
                 Awaited::CutShort
             },
             already_counted: spans_of(&events),
-            analysis: facts.analysis.clone(),
-            analysis_open: facts.analysis_open.clone(),
+            analysis: state.analysis.clone(),
+            analysis_open: state.analysis_open.clone(),
             settings,
         }))
     }

@@ -7,19 +7,19 @@ use qualitytrace_core::run::State;
 use tracing::Span;
 
 use super::judging::secret_outputs;
-use super::retry::retry_while_unavailable;
-use super::{Error, RunId, spans};
 use crate::clock;
 use crate::cluster::Cluster;
 use crate::follow::Followers;
 use crate::observability::{Recorder, RunEnd};
 use crate::redact::Redactor;
+use crate::runner::retry::retry_while_unavailable;
+use crate::runner::{Error, RunId, spans};
 use crate::store::{self, Notification, RunCommand, Store, StoredEvent, unscoped};
 use crate::wire::{Outcome, RunEventKind, Verdict};
 
 /// Appends events to a run and changes its state, as long as the run belongs to this owner.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(in crate::runner) struct Log {
     store: Store,
     followers: Arc<Followers<RunId>>,
     cluster: Arc<Cluster>,
@@ -27,14 +27,14 @@ pub(super) struct Log {
     owner: Arc<str>,
     seq: u64,
     /// Events that are not written yet.
-    noted: Vec<StoredEvent>,
+    buffered: Vec<StoredEvent>,
     /// The trace of the run, if known.
     trace: Option<TraceId>,
     recorder: Recorder,
     /// The span of the run, while it is in progress.
     span: Span,
     /// Redacts secrets.
-    mask: Redactor,
+    redactor: Redactor,
 }
 
 impl Log {
@@ -55,47 +55,51 @@ impl Log {
             run,
             owner,
             seq,
-            noted: Vec::new(),
+            buffered: Vec::new(),
             trace: None,
             recorder,
             span: Span::none(),
-            mask: Redactor::default(),
+            redactor: Redactor::default(),
         }
     }
 
     /// Sets the trace of the run.
-    pub(super) fn about(mut self, trace: TraceId) -> Self {
+    pub(in crate::runner) fn with_trace(mut self, trace: TraceId) -> Self {
         self.trace = Some(trace);
         self
     }
 
     /// Sets the span of the run, in which its end is recorded.
-    pub(super) fn cover(&mut self, span: Span) {
+    pub(super) fn set_span(&mut self, span: Span) {
         self.span = span;
     }
 
     /// Redacts these secrets from here on.
-    pub(super) fn hide(&mut self, mask: Redactor) {
-        self.mask = mask;
+    pub(super) fn set_redactor(&mut self, redactor: Redactor) {
+        self.redactor = redactor;
     }
 
     /// The redaction of this log.
-    pub(super) fn mask(&self) -> &Redactor {
-        &self.mask
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// Buffers an event, to be written together with the next ones.
-    pub(super) fn note(&mut self, what: &RunEventKind) {
+    pub(super) fn buffer(&mut self, what: &RunEventKind) {
         self.seq += 1;
-        self.noted.push(StoredEvent { seq: self.seq, at: clock::now(), body: masked(what, &self.mask) });
+        self.buffered.push(StoredEvent {
+            seq: self.seq,
+            at: clock::now(),
+            body: redacted(what, &self.redactor),
+        });
     }
 
     /// Writes the buffered events and wakes the followers of the run.
-    pub(super) async fn write(&mut self) -> Result<(), Error> {
-        if self.noted.is_empty() {
+    pub(super) async fn flush(&mut self) -> Result<(), Error> {
+        if self.buffered.is_empty() {
             return Ok(());
         }
-        let events = std::mem::take(&mut self.noted);
+        let events = std::mem::take(&mut self.buffered);
         let RunId { test, number } = &self.run;
         retry_while_unavailable(|| async {
             Ok(self.store.append_events(test, *number, &self.owner, &events).await?)
@@ -107,8 +111,8 @@ impl Log {
 
     /// Appends an event.
     pub(super) async fn append(&mut self, what: &RunEventKind) -> Result<(), Error> {
-        self.note(what);
-        self.write().await
+        self.buffer(what);
+        self.flush().await
     }
 
     /// Appends a verdict that late spans have changed.
@@ -158,7 +162,7 @@ impl Log {
         retry_while_unavailable(|| async {
             let marked = self.store.mark_triggered(test, *number, &self.owner).await?;
             match marked {
-                Some(wish) => Ok(wish),
+                Some(command) => Ok(command),
                 // The mark was made and the answer got lost: this log marks its run once. Commands are repeated.
                 None if self.store.is_triggered(test, *number, &self.owner).await? => Ok(None),
                 None => Err(Error::Lost),
@@ -169,18 +173,18 @@ impl Log {
 
     /// Writes the last event and the final state, both or none: a reader that sees one finds the other, even when
     /// this server dies meanwhile. Fails when the run has ended or belongs to another owner.
-    pub(super) async fn end(&mut self, state: State, what: &RunEventKind) -> Result<(), Error> {
+    pub(in crate::runner) async fn end(&mut self, state: State, what: &RunEventKind) -> Result<(), Error> {
         let RunId { test, number } = &self.run;
         let (mut counts, mut secrets) = ((0, 0), String::new());
         if let RunEventKind::Judged { verdict } = what {
             counts = verdict.counts();
-            let outputs = secret_outputs(verdict, &self.mask);
+            let outputs = secret_outputs(verdict, &self.redactor);
             secrets =
                 retry_while_unavailable(|| async { Ok(outputs.kept(&self.store, test).await?) }).await?;
         }
         let (test, number) = (test.clone(), *number);
-        self.note(what);
-        let events = std::mem::take(&mut self.noted);
+        self.buffer(what);
+        let events = std::mem::take(&mut self.buffered);
         let end = store::RunEnd { state: state.as_str(), counts, secrets, events };
         retry_while_unavailable(|| async {
             let ended = self.store.end_run(&test, number, &self.owner, &end).await?;
@@ -188,7 +192,7 @@ impl Log {
         })
         .await?;
         let outcome = if let RunEventKind::Judged { verdict } = what { Some(verdict.outcome) } else { None };
-        let failure = what.failure().map(|message| self.mask.text(message).into_owned());
+        let failure = what.failure().map(|message| self.redactor.text(message).into_owned());
         // The span must not stay open while late spans are watched for.
         let span = std::mem::replace(&mut self.span, Span::none());
         let end = self.run_end(state, outcome, failure.as_deref());
@@ -223,17 +227,17 @@ impl Log {
 }
 
 /// Serializes an event for the store.
-pub(super) fn body(what: &RunEventKind) -> String {
-    masked(what, &Redactor::default())
+pub(in crate::runner) fn body(what: &RunEventKind) -> String {
+    redacted(what, &Redactor::default())
 }
 
 /// Serializes an event with its secrets redacted.
-fn masked(what: &RunEventKind, mask: &Redactor) -> String {
+fn redacted(what: &RunEventKind, redactor: &Redactor) -> String {
     // Plain data with string keys cannot fail to serialize.
-    if mask.is_empty() {
+    if redactor.is_empty() {
         return serde_json::to_string(what).unwrap_or_default();
     }
     let mut body = serde_json::to_value(what).unwrap_or_default();
-    mask.json(&mut body);
+    redactor.json(&mut body);
     body.to_string()
 }

@@ -166,16 +166,16 @@ fn shown_output(output: &judge::OutputResult) -> verdict::Output {
 }
 
 /// The outputs of a verdict that contain secrets.
-pub(super) fn secret_outputs(verdict: &Verdict, mask: &Redactor) -> Variables {
+pub(super) fn secret_outputs(verdict: &Verdict, redactor: &Redactor) -> Variables {
     let mut secret = Variables::default();
-    for output in verdict.outputs.iter().filter(|output| mask.text(&output.value) != output.value) {
+    for output in verdict.outputs.iter().filter(|output| redactor.text(&output.value) != output.value) {
         secret.set(&output.name, &output.value, true);
     }
     secret
 }
 
 /// The resolved outputs of a stored verdict, with their redacted secrets restored.
-pub(super) fn outputs(verdict: &Verdict, secrets: &Variables) -> Variables {
+pub(in crate::runner) fn outputs(verdict: &Verdict, secrets: &Variables) -> Variables {
     let mut outputs = Variables::default();
     for output in verdict.outputs.iter().filter(|output| output.error.is_none()) {
         let secret = secrets.get(&output.name);

@@ -6,9 +6,10 @@ use std::time::Duration;
 use qualitytrace_core::run::State;
 use qualitytrace_core::series::{self, Attempts, Ended, Next, next};
 
-use super::retry::retry_while_unavailable;
-use super::{Error, RunId, Runner, SuiteRunId};
+use super::Suites;
 use crate::observability::Caller;
+use crate::runner::retry::retry_while_unavailable;
+use crate::runner::{Error, RunId, SuiteRunId};
 use crate::store::{Notification, OrphanSeries, StoredRun, StoredTest, beside};
 use crate::variables::Variables;
 use crate::wire::fold::{RunState, gates};
@@ -17,7 +18,7 @@ use crate::wire::series::{Attempt, Series};
 use crate::wire::{self, Event, Outcome};
 
 /// How often the state of a followed run is polled, in case a notification was lost.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(2);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A request to run a test one or more times.
 #[derive(Debug, Clone)]
@@ -29,7 +30,7 @@ pub struct Order {
     /// The variables of every run.
     pub variables: Variables,
     /// The rest of the request.
-    pub asked: RunRequest,
+    pub request: RunRequest,
     /// The suite run that it is a step of.
     pub step_of: Option<SuiteRunId>,
 }
@@ -46,9 +47,9 @@ pub(super) struct SeriesState {
 
 /// A run that has ended.
 #[derive(Debug)]
-pub(super) struct Over {
+pub(super) struct EndedRun {
     pub(super) ended: Ended,
-    pub(super) facts: RunState,
+    pub(super) state: RunState,
 }
 
 impl SeriesState {
@@ -57,11 +58,11 @@ impl SeriesState {
     }
 
     /// A series that another server began.
-    fn resumed(test: StoredTest, variables: Variables, asked: RunRequest, shown: Series) -> Self {
+    fn resumed(test: StoredTest, variables: Variables, request: RunRequest, shown: Series) -> Self {
         let attempts = Attempts { retries: shown.retries, repeat: shown.repeat };
-        let asked = RunRequest { series: None, ..asked };
+        let request = RunRequest { series: None, ..request };
         let ended = shown.runs.iter().filter_map(|attempt| Some(attempt.outcome?.of_run())).collect();
-        let order = Order { test, attempts, variables, asked, step_of: None };
+        let order = Order { test, attempts, variables, request, step_of: None };
         Self { order, shown, ended, is_stopped: false }
     }
 
@@ -87,7 +88,7 @@ impl SeriesState {
     }
 
     /// Records how the latest run ended.
-    pub(super) fn note(&mut self, ended: Ended) {
+    pub(super) fn record_end(&mut self, ended: Ended) {
         if let Some(attempt) = self.shown.runs.last_mut() {
             attempt.outcome = Some(ended.into());
         }
@@ -111,30 +112,30 @@ impl SeriesState {
     }
 }
 
-impl Runner {
+impl Suites {
     /// Starts a series and returns its first run.
-    pub async fn start_series(self: &Arc<Self>, order: Order) -> Result<RunId, Error> {
+    pub(in crate::runner) async fn start_series(self: &Arc<Self>, order: Order) -> Result<RunId, Error> {
         let several = order.attempts.is_several();
-        let mut course = SeriesState::new(order);
-        let first = self.begin_attempt(&mut course).await?;
+        let mut series = SeriesState::new(order);
+        let first = self.begin_attempt(&mut series).await?;
         if several {
-            self.spawn_series(course);
+            self.spawn_series(series);
         }
         Ok(first)
     }
 
     /// Starts the runs of a series, each when the previous one has ended.
-    fn spawn_series(self: &Arc<Self>, mut course: SeriesState) {
-        let runner = Arc::clone(self);
+    fn spawn_series(self: &Arc<Self>, mut series: SeriesState) {
+        let suites = Arc::clone(self);
         let follow = async move {
             loop {
-                if let Some(run) = course.under_way() {
-                    let over = runner.until_over(&run).await?;
-                    course.note(over.ended);
-                    runner.keep_series(&mut course).await?;
+                if let Some(run) = series.under_way() {
+                    let ended_run = suites.wait_for_end(&run).await?;
+                    series.record_end(ended_run.ended);
+                    suites.store_series(&mut series).await?;
                 }
-                match course.next() {
-                    Next::Start => drop(runner.begin_next_attempt(&mut course).await?),
+                match series.next() {
+                    Next::Start => drop(suites.begin_next_attempt(&mut series).await?),
                     Next::Done(_) => return Ok::<_, Error>(()),
                 }
             }
@@ -146,59 +147,59 @@ impl Runner {
                 tracing::error!(error = &error as &dyn std::error::Error, "a series of runs broke off");
             }
         };
-        self.spawn(caller.scope(follow));
+        self.tasks.spawn(caller.scope(follow));
     }
 
     /// Starts the next run of a series.
-    pub(super) async fn begin_attempt(self: &Arc<Self>, course: &mut SeriesState) -> Result<RunId, Error> {
-        let order = &course.order;
-        let mut asked = order.asked.clone();
+    pub(super) async fn begin_attempt(self: &Arc<Self>, series: &mut SeriesState) -> Result<RunId, Error> {
+        let order = &series.order;
+        let mut request = order.request.clone();
         if order.attempts.is_several() {
-            let first = course.shown.runs.first().map_or(0, |attempt| attempt.run);
-            let attempt = u32::try_from(course.begun() + 1).unwrap_or(u32::MAX);
-            asked.series = Some(InSeries { first, attempt });
+            let first = series.shown.runs.first().map_or(0, |attempt| attempt.run);
+            let attempt = u32::try_from(series.begun() + 1).unwrap_or(u32::MAX);
+            request.series = Some(InSeries { first, attempt });
         }
         // Plain data with string keys cannot fail to serialize.
-        let request = serde_json::to_string(&asked).unwrap_or_default();
+        let request = serde_json::to_string(&request).unwrap_or_default();
         let step_of = order.step_of.as_ref();
-        let run = self.start_as_asked(&order.test, order.variables.clone(), request, step_of).await?;
+        let run = self.queue.enqueue(&order.test, order.variables.clone(), request, step_of).await?;
         let trace = self.store.run(&run.test, run.number).await?.map(|run| run.trace.to_string());
-        course.add(run.number, trace.unwrap_or_default());
-        self.keep_series(course).await?;
-        if course.is_stopped {
-            self.stop_run(&run).await?;
+        series.add(run.number, trace.unwrap_or_default());
+        self.store_series(series).await?;
+        if series.is_stopped {
+            self.queue.stop(&run).await?;
         }
         Ok(run)
     }
 
     /// Starts the next run, and retries while the queue is full.
-    async fn begin_next_attempt(self: &Arc<Self>, course: &mut SeriesState) -> Result<RunId, Error> {
+    async fn begin_next_attempt(self: &Arc<Self>, series: &mut SeriesState) -> Result<RunId, Error> {
         loop {
-            match self.begin_attempt(course).await {
-                Err(Error::QueueFull { .. }) => tokio::time::sleep(LOOK_AGAIN).await,
+            match self.begin_attempt(series).await {
+                Err(Error::QueueFull { .. }) => tokio::time::sleep(POLL_INTERVAL).await,
                 begun => return begun,
             }
         }
     }
 
     /// Stores the state of a series that can have more than one run. Detects that a user has stopped it meanwhile.
-    pub(super) async fn keep_series(&self, course: &mut SeriesState) -> Result<(), Error> {
-        let Some(first) = course.shown.runs.first().filter(|_| course.order.attempts.is_several()) else {
+    pub(super) async fn store_series(&self, series: &mut SeriesState) -> Result<(), Error> {
+        let Some(first) = series.shown.runs.first().filter(|_| series.order.attempts.is_several()) else {
             return Ok(());
         };
-        let first = RunId { test: course.order.test.id.clone(), number: first.run };
-        if !self.put_series(&first, course).await? && self.is_stopped(&first).await? {
-            course.stop();
-            self.put_series(&first, course).await?;
+        let first = RunId { test: series.order.test.id.clone(), number: first.run };
+        if !self.put_series(&first, series).await? && self.is_stopped(&first).await? {
+            series.stop();
+            self.put_series(&first, series).await?;
         }
         self.series_changed(&first);
         Ok(())
     }
 
     /// `false` when the series has ended or was deleted.
-    async fn put_series(&self, first: &RunId, course: &SeriesState) -> Result<bool, Error> {
-        let outcome = course.shown.outcome.map_or("", wire::series::Outcome::as_str);
-        let body = serde_json::to_string(&course.shown).unwrap_or_default();
+    async fn put_series(&self, first: &RunId, series: &SeriesState) -> Result<bool, Error> {
+        let outcome = series.shown.outcome.map_or("", wire::series::Outcome::as_str);
+        let body = serde_json::to_string(&series.shown).unwrap_or_default();
         let me = self.cluster.id();
         let put =
             || async { Ok(self.store.put_series(&first.test, first.number, &me, outcome, &body).await?) };
@@ -215,7 +216,7 @@ impl Runner {
 
     /// Stops the series that a run is part of, if it is in progress: no further run begins, and the latest one is
     /// stopped. `false` when there was none.
-    pub(super) async fn stop_series(&self, run: &RunId) -> Result<bool, Error> {
+    pub(in crate::runner) async fn stop_series(&self, run: &RunId) -> Result<bool, Error> {
         let Some(stored) = self.store.run(&run.test, run.number).await? else { return Ok(false) };
         let Some(place) = RunRequest::of(&stored).series else { return Ok(false) };
         let first = RunId { number: place.first_run(run.number), ..run.clone() };
@@ -233,7 +234,7 @@ impl Runner {
                 (wire::series::Outcome::Stopped.as_str(), serde_json::to_string(&series).unwrap_or_default());
             if self.store.end_series(&first.test, first.number, &before, outcome, &after).await? {
                 if let Some(latest) = series.runs.last() {
-                    self.stop_run(&RunId { number: latest.run, ..run.clone() }).await?;
+                    self.queue.stop(&RunId { number: latest.run, ..run.clone() }).await?;
                 }
                 self.series_changed(&first);
                 return Ok(true);
@@ -244,20 +245,22 @@ impl Runner {
 
     /// Wakes the followers of the first run of a series, here and on other servers.
     fn series_changed(&self, first: &RunId) {
-        self.followers.wake(std::iter::once(first));
+        self.run_followers.wake(std::iter::once(first));
         self.cluster.publish(|| Notification::Run(first.test.clone(), first.number));
     }
 
     /// Resumes the series whose server is gone. Series of suite steps are resumed with their suites.
-    pub(super) async fn settle_series(self: &Arc<Self>) -> Result<(), Error> {
+    pub(super) async fn resume_series(self: &Arc<Self>) -> Result<(), Error> {
         let me = self.cluster.id();
         for orphan in self.store.orphan_series().await? {
             let Some(first) = self.store.run(&orphan.test, orphan.first).await? else { continue };
-            let asked = RunRequest::of(&first);
-            if self.is_carried_on(&first, &asked).await? || !self.store.take_series(&orphan, &me).await? {
+            let request = RunRequest::of(&first);
+            if self.is_step_in_progress(&first, &request).await?
+                || !self.store.take_series(&orphan, &me).await?
+            {
                 continue;
             }
-            let series = serde_json::from_str(&orphan.body).ok().filter(|_| asked.suite.is_none());
+            let series = serde_json::from_str(&orphan.body).ok().filter(|_| request.suite.is_none());
             let test = self.store.test(&first.test, Some(first.test_version)).await?;
             if let (Some(shown), Some(test)) = (series, test) {
                 let variables = Variables::open(&self.store, &first.test, &first.variables)?;
@@ -266,23 +269,23 @@ impl Runner {
                     run = orphan.first,
                     "resumes a series whose server is gone"
                 );
-                self.spawn_series(SeriesState::resumed(test, variables, asked, shown));
+                self.spawn_series(SeriesState::resumed(test, variables, request, shown));
             } else {
-                self.break_series(&orphan).await?;
+                self.mark_broken(&orphan).await?;
             }
         }
         Ok(())
     }
 
     /// Whether a run is a step of a suite run in progress.
-    async fn is_carried_on(&self, run: &StoredRun, asked: &RunRequest) -> Result<bool, Error> {
-        let Some(suite) = &asked.suite else { return Ok(false) };
+    async fn is_step_in_progress(&self, run: &StoredRun, request: &RunRequest) -> Result<bool, Error> {
+        let Some(suite) = &request.suite else { return Ok(false) };
         let stored = self.store.suite_run(&beside(&run.test, &suite.id), suite.run).await?;
         Ok(stored.is_some_and(|stored| ["CREATED", "EXECUTING"].contains(&stored.state.as_str())))
     }
 
     /// Marks a series that cannot be resumed.
-    async fn break_series(&self, orphan: &OrphanSeries) -> Result<(), Error> {
+    async fn mark_broken(&self, orphan: &OrphanSeries) -> Result<(), Error> {
         let mut series: Series =
             serde_json::from_str(&orphan.body).unwrap_or_else(|_| Series::new(Attempts::default()));
         series.end(series::Outcome::Broken);
@@ -294,15 +297,15 @@ impl Runner {
     }
 
     /// Waits until a run has ended, whichever server executes it.
-    pub(super) async fn until_over(&self, run: &RunId) -> Result<Over, Error> {
-        let mut changes = self.follow(run.clone());
+    pub(super) async fn wait_for_end(&self, run: &RunId) -> Result<EndedRun, Error> {
+        let mut changes = self.run_followers.follow(run.clone());
         loop {
             changes.mark_unchanged();
             let stored =
                 retry_while_unavailable(|| async { Ok(self.store.run(&run.test, run.number).await?) })
                     .await?;
             let Some(stored) = stored else {
-                return Ok(Over { ended: Ended::Stopped, facts: RunState::default() });
+                return Ok(EndedRun { ended: Ended::Stopped, state: RunState::default() });
             };
             let state = State::named(&stored.state).unwrap_or(State::Failed);
             if state.is_final() {
@@ -311,22 +314,22 @@ impl Runner {
                 })
                 .await?;
                 let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
-                let facts = RunState::of(&events);
-                let asked = RunRequest::of(&stored);
-                return Ok(Over { ended: ended(state, &asked, &facts), facts });
+                let folded = RunState::of(&events);
+                let request = RunRequest::of(&stored);
+                return Ok(EndedRun { ended: ended(state, &request, &folded), state: folded });
             }
             tokio::select! {
                 _ = changes.changed() => {}
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
     }
 }
 
-fn ended(state: State, asked: &RunRequest, facts: &RunState) -> Ended {
-    match (state, facts.verdict.as_ref().map(|verdict| verdict.outcome)) {
+fn ended(state: State, request: &RunRequest, folded: &RunState) -> Ended {
+    match (state, folded.verdict.as_ref().map(|verdict| verdict.outcome)) {
         (State::Stopped, _) => Ended::Stopped,
-        (State::Finished, Some(specs)) => match gates(&asked.required_gates, facts) {
+        (State::Finished, Some(specs)) => match gates(&request.required_gates, folded) {
             gates if gates.passed => Ended::Passed,
             gates if specs == Outcome::Inconclusive || gates.is_inconclusive() => Ended::Inconclusive,
             _ => Ended::Failed,

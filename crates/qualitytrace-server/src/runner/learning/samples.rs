@@ -9,9 +9,11 @@ use std::time::Duration;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::wait::{Begin, Progress};
 
-use super::{Error, Runner};
+use super::Learning;
 use crate::clock;
-use crate::variables::mask_of_trace;
+use crate::runner::Error;
+use crate::source::Source;
+use crate::variables::redactor_of_trace;
 
 /// The sampling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -20,21 +22,21 @@ const TRACES: usize = 8;
 /// The most spans of a sampled trace; larger ones are skipped.
 const SPANS: u64 = 1_000;
 /// How long a trace must have been unchanged: both sides of a call should have arrived.
-const SETTLED: Duration = Duration::from_secs(6);
+const UNCHANGED: Duration = Duration::from_secs(6);
 
-impl Runner {
+impl Learning {
     /// Samples traces, and stores what is known of services from time to time.
-    pub(super) async fn look_at_samples(self: Arc<Self>) {
+    pub(in crate::runner) async fn sample_traces(self: Arc<Self>, source: Source) {
         let mut ticks = tokio::time::interval(INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            for trace in self.source.ingest().take_samples(clock::now() - SETTLED, TRACES) {
-                if let Err(error) = self.look_at_sample(trace).await {
+            for trace in source.ingest().take_samples(clock::now() - UNCHANGED, TRACES) {
+                if let Err(error) = self.sample_trace(&source, trace).await {
                     tracing::debug!(error = &error as &dyn std::error::Error, %trace, "failed to look at a trace");
                 }
             }
-            if let Err(error) = self.memory.store_lags(false).await {
+            if let Err(error) = self.store_lags(false).await {
                 tracing::debug!(
                     error = &error as &dyn std::error::Error,
                     "failed to store what is known of services"
@@ -43,18 +45,18 @@ impl Runner {
         }
     }
 
-    async fn look_at_sample(&self, trace: TraceId) -> Result<(), Error> {
+    async fn sample_trace(&self, source: &Source, trace: TraceId) -> Result<(), Error> {
         if self.store.span_count(trace).await? > SPANS {
             return Ok(());
         }
-        let spans = self.source.load(trace).await?;
+        let spans = source.load(trace).await?;
         let mut progress = Progress::new(Begin::Attached, Arc::default());
         for span in spans.spans() {
             progress.arrived(span, clock::now());
         }
         let answers = progress.take_answers();
         if !answers.is_empty() {
-            self.memory.answered(answers, &mask_of_trace(&self.store, trace).await?);
+            self.answered(answers, &redactor_of_trace(&self.store, trace).await?);
         }
         Ok(())
     }

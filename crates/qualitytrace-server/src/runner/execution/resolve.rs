@@ -17,6 +17,6 @@ pub(super) fn resolve(
     let budget = compute::budget();
     trigger.resolved(|text| {
         lang::resolve_text(text, &variables, generator, &budget)
-            .map_err(|trouble| format!("`{text}` cannot be resolved: {trouble}"))
+            .map_err(|error| format!("`{text}` cannot be resolved: {error}"))
     })
 }

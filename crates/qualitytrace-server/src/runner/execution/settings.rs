@@ -12,8 +12,9 @@ use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::Policy;
 use serde_json::{Map, Value};
 
-use super::retry::retry_while_unavailable;
-use super::{Error, Runner};
+use super::Execution;
+use crate::runner::Error;
+use crate::runner::retry::retry_while_unavailable;
 use crate::store::{CURRENT, beside};
 use crate::wire::request::RunSettings;
 use crate::wire::run;
@@ -30,7 +31,7 @@ pub(super) struct Waiting {
     pub(super) confirm: Option<Duration>,
 }
 
-impl Runner {
+impl Execution {
     /// Returns how to wait for the trace of a test: by its own polling profile, or by the current one, if stored.
     /// `None` when no trace is collected.
     pub(super) async fn waiting(

@@ -18,17 +18,18 @@ use tracing::Instrument;
 use super::arrivals::{Arrivals, Waited};
 use super::judging::Judge;
 use super::log::Log;
-use super::nothing::Request;
-use super::retry::retry_while_unavailable;
+use super::missing_trace::Request;
 use super::settings::Waiting;
-use super::spans::Poll;
-use super::{Error, Runner, random_span_id, resolving, settings, spans};
+use super::{Execution, random_span_id, resolve, settings};
 use crate::clock;
 use crate::compute;
 use crate::redact::Redactor;
+use crate::runner::Error;
+use crate::runner::retry::retry_while_unavailable;
+use crate::runner::spans::{self, Poll};
 use crate::store::{RunCommand, StoredRun, StoredTest};
 use crate::trigger::{Context, Failure};
-use crate::variables::{Variables, mask_of_trace};
+use crate::variables::{Variables, redactor_of_trace};
 use crate::wire::request::{RunRequest, RunSettings};
 use crate::wire::{Outcome, RunEventKind, Verdict, run};
 
@@ -49,7 +50,7 @@ pub(super) struct Judged {
     pub(super) has_no_verdict: bool,
     pub(super) awaited: Awaited,
     /// Redacts the trace before it is judged, because the stored trigger is redacted as well.
-    pub(super) mask: Redactor,
+    pub(super) redactor: Redactor,
     /// Spans that the verdict is based on and that are still to be read.
     pub(super) already_counted: usize,
     /// Settings in the request, in place of the server's.
@@ -118,7 +119,7 @@ impl Judged {
             has_trace: true,
             has_no_verdict: false,
             awaited,
-            mask: Redactor::default(),
+            redactor: Redactor::default(),
             already_counted: 0,
         }
     }
@@ -129,7 +130,7 @@ impl Judged {
     }
 }
 
-impl Runner {
+impl Execution {
     /// Executes a run. `None` when it ended without a verdict. The trigger permit is returned when the trigger was
     /// answered: a run that waits for spans blocks no other trigger.
     pub(super) async fn execute(
@@ -138,23 +139,23 @@ impl Runner {
         run: &StoredRun,
         skip: watch::Receiver<Option<RunCommand>>,
         run_span: &tracing::Span,
-        turn: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) -> Result<Option<Judged>, Error> {
         let (stored, test) = self.test_of(run).await?;
         spans::note_test(run_span, &test);
         let settings = RunRequest::of(run).settings;
         let variables = &Variables::open(&self.store, &run.test, &run.variables)?;
-        log.hide(variables.mask());
+        log.set_redactor(variables.redactor());
         let mut generator = Generator::in_utc(clock::now(), rand::random());
-        log.note(&RunEventKind::Resolving);
-        let resolved = resolved(run_span, log.mask(), &test, variables, &mut generator).await;
+        log.buffer(&RunEventKind::Resolving);
+        let resolved = resolved(run_span, log.redactor(), &test, variables, &mut generator).await;
         let (trigger, attached) = match resolved {
             Ok(resolved) => resolved,
             Err(message) => {
                 return log.fail(State::TriggerFailed, &RunEventKind::NotResolved { message }).await;
             }
         };
-        log.note(&self.noted(log, &test, &trigger));
+        log.buffer(&self.resolved_event(log, &test, &trigger));
 
         let context =
             Context { trace: attached.unwrap_or(run.trace), span: random_span_id(), baggage: String::new() };
@@ -162,20 +163,22 @@ impl Runner {
             log.set_trace(context.trace).await?;
             spans::note_trace(run_span, context.trace);
             // The run that caused the trace may have had secrets.
-            log.hide(
-                retry_while_unavailable(|| async { Ok(mask_of_trace(&self.store, context.trace).await?) })
-                    .await?,
+            log.set_redactor(
+                retry_while_unavailable(|| async {
+                    Ok(redactor_of_trace(&self.store, context.trace).await?)
+                })
+                .await?,
             );
         }
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
-        let history = retry_while_unavailable(|| async { self.memory.history(&stored.id).await }).await?;
+        let history = retry_while_unavailable(|| async { self.learning.history(&stored.id).await }).await?;
         let mut arrivals = self.arrivals(context.trace, begin, history);
-        if let Some(wish) = log.mark_triggered().await? {
-            self.control.wish(log.run(), wish);
+        if let Some(command) = log.mark_triggered().await? {
+            self.in_progress.send(log.run(), command);
         }
         log.append(&RunEventKind::Triggering { span_id: context.span.to_string() }).await?;
         let start = clock::now();
-        let sent = self.send(log.mask(), run_span, &stored.id, &trigger, &context).await;
+        let sent = self.send(log.redactor(), run_span, &stored.id, &trigger, &context).await;
         let end = clock::now();
         let reply = match sent {
             Ok(reply) => reply,
@@ -184,11 +187,11 @@ impl Runner {
             }
         };
         let taken_in = async {
-            log.note(&RunEventKind::Triggered { reply: (&reply).into() });
+            log.buffer(&RunEventKind::Triggered { reply: (&reply).into() });
             log.change_state(State::Executing, State::AwaitingTrace).await
         };
         taken_in.instrument(spans::response(run_span)).await?;
-        drop(turn);
+        drop(permit);
 
         let judge = Judge::compile(&test, variables, generator);
         let root = TriggerSpan { id: context.span, trace: context.trace, start, end }.to_span(&reply);
@@ -206,15 +209,15 @@ impl Runner {
             let (trace, span) = (context.trace, context.span);
             let poll = Poll { run: run_span, test: &stored.id, trace, span, root: &root };
             let wait_span = poll.start();
-            let wait = arrivals.wait(&policy, &self.memory, log, specs, poll, skip);
+            let wait = arrivals.wait(&policy, &self.learning, log, specs, poll, skip);
             let waited = wait.instrument(wait_span.clone()).await?;
             self.recorder.phase("wait", clock::now().since(end));
             if let Some(message) = waited.no_trace() {
-                spans::note_no_trace(&wait_span, &log.mask().text(&message));
+                spans::note_no_trace(&wait_span, &log.redactor().text(&message));
             }
             waited
         } else {
-            log.note(&RunEventKind::WaitSkipped { debts: Vec::new(), expected: Vec::new() });
+            log.buffer(&RunEventKind::WaitSkipped { debts: Vec::new(), expected: Vec::new() });
             Waited::Skipped
         };
         if waited.no_trace().is_some() {
@@ -227,10 +230,10 @@ impl Runner {
         let tree = arrivals.take_trace(&root);
         let analysis = self.analysis(&stored.id, &tree, &settings).await?;
         let analysis_open = unproven(&absences, refused.as_ref());
-        log.note(&RunEventKind::analyzed(analysis.as_ref(), analysis_open.clone()));
-        log.note(&RunEventKind::Judging);
+        log.buffer(&RunEventKind::analyzed(analysis.as_ref(), analysis_open.clone()));
+        log.buffer(&RunEventKind::Judging);
         let waited_until = clock::now();
-        let verdict = recorded(run_span, log.mask(), || judge.verdict(&tree, absences, refused)).await;
+        let verdict = recorded(run_span, log.redactor(), || judge.verdict(&tree, absences, refused)).await;
         let outcome = verdict.outcome;
         self.recorder.phase("judge", clock::now().since(waited_until));
         self.learn(&stored.id, &arrivals, &waited, outcome).await?;
@@ -242,11 +245,11 @@ impl Runner {
     }
 }
 
-impl Runner {
+impl Execution {
     /// Sends the trigger, in a span of its own.
     async fn send(
         &self,
-        mask: &Redactor,
+        redactor: &Redactor,
         run_span: &tracing::Span,
         test: &str,
         trigger: &Trigger,
@@ -256,7 +259,7 @@ impl Runner {
         let span = spans::trigger(run_span, test, trigger, context);
         let record = self.recorder.trigger_span(trigger.kind(), context);
         let sent = self.triggers.send(trigger, context).instrument(span.clone()).await;
-        let sent = sent.map_err(|failure| failure.hiding(mask));
+        let sent = sent.map_err(|failure| failure.hiding(redactor));
         record.end(&sent);
         spans::note_reply(&span, &sent);
         self.recorder.phase("trigger", clock::now().since(start));
@@ -264,10 +267,10 @@ impl Runner {
     }
 
     /// The event of a resolved trigger. Warns when it sends a secret to an unverified receiver.
-    fn noted(&self, log: &Log, test: &Test, trigger: &Trigger) -> RunEventKind {
+    fn resolved_event(&self, log: &Log, test: &Test, trigger: &Trigger) -> RunEventKind {
         let shown = settings::shown_trigger(test, trigger);
-        let warning = self.triggers.warning(trigger, log.mask().hides_in(&shown));
-        if let Some(warning) = warning.as_ref().map(|warning| log.mask().text(warning)) {
+        let warning = self.triggers.warning(trigger, log.redactor().hides_in(&shown));
+        if let Some(warning) = warning.as_ref().map(|warning| log.redactor().text(warning)) {
             tracing::warn!(test = log.run().test, run = log.run().number, "{warning}");
         }
         RunEventKind::Resolved { trigger: Some(shown), warning }
@@ -280,7 +283,7 @@ impl Runner {
         request: Request<'_>,
         judged: Judged,
     ) -> Result<Option<Judged>, Error> {
-        let why = self.why_nothing_came(request).await;
+        let why = self.explain_missing_trace(request).await;
         let message = format!("no span of this trace has arrived: {why}");
         log.end(State::TraceFailed, &RunEventKind::NoTrace { message }).await?;
         Ok(Some(Judged { has_no_verdict: true, ..judged }))
@@ -308,8 +311,10 @@ impl Runner {
     ) -> Result<(), Error> {
         let Waited::Ended(ended) = waited else { return Ok(()) };
         let passed = outcome == Outcome::Passed;
-        retry_while_unavailable(|| async { self.memory.learn(test, &arrivals.progress, ended, passed).await })
-            .await
+        retry_while_unavailable(|| async {
+            self.learning.learn(test, &arrivals.progress, ended, passed).await
+        })
+        .await
     }
 
     /// Loads the version of the test that is run.
@@ -327,14 +332,14 @@ impl Runner {
 /// each.
 pub(super) async fn recorded(
     run: &tracing::Span,
-    mask: &Redactor,
+    redactor: &Redactor,
     judge: impl FnOnce() -> Verdict,
 ) -> Verdict {
     compute::give_way().await;
     let (outputs, assertions) = (spans::outputs(run), spans::judge(run));
     let verdict = assertions.in_scope(judge);
     compute::wait_if_stopped().await;
-    spans::note_outputs(&outputs, &verdict.outputs, mask);
+    spans::note_outputs(&outputs, &verdict.outputs, redactor);
     spans::note_verdict(&assertions, verdict.outcome == Outcome::Passed);
     verdict
 }
@@ -342,7 +347,7 @@ pub(super) async fn recorded(
 /// Resolves the trigger, in a span of its own. Also returns the trace that the trigger names, if any.
 async fn resolved(
     run: &tracing::Span,
-    mask: &Redactor,
+    redactor: &Redactor,
     test: &Test,
     variables: &Variables,
     generator: &mut Generator,
@@ -350,12 +355,12 @@ async fn resolved(
     compute::give_way().await;
     let span = spans::resolve(run);
     let resolved = span.in_scope(|| {
-        let trigger = resolving::resolve(test, variables, generator)?;
+        let trigger = resolve::resolve(test, variables, generator)?;
         let attached = attached(&trigger, variables)?;
         Ok((trigger, attached))
     });
     compute::wait_if_stopped().await;
-    resolved.inspect_err(|message: &String| spans::note_unresolved(&span, &mask.text(message)))
+    resolved.inspect_err(|message: &String| spans::note_unresolved(&span, &redactor.text(message)))
 }
 
 /// The trace that a trigger names instead of causing one.

@@ -1,0 +1,245 @@
+//! Execution of runs: one run from its trigger to its verdict, and the late spans that may change it.
+//!
+//! The run itself is one function, in `execute`. Nothing here knows of the queue or of suites.
+
+mod arrivals;
+mod commands;
+mod execute;
+mod judging;
+mod late_spans;
+mod log;
+mod missing_trace;
+mod rerun;
+mod resolve;
+pub(crate) mod settings;
+
+use std::sync::Arc;
+
+use qualitytrace_core::id::{SpanId, TraceId};
+use qualitytrace_core::run::State;
+use qualitytrace_core::wait;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use self::commands::{CommandReceiver, RunsInProgress, received};
+use self::execute::Judged;
+use super::learning::Learning;
+use super::tasks::Spawner;
+use super::{Error, RunId, spans};
+use crate::budget::Budget;
+use crate::cluster::Cluster;
+use crate::compute;
+use crate::config::Live;
+use crate::follow::{Followers, Following};
+use crate::observability::{Caller, Recorder};
+use crate::source::Source;
+use crate::store::{Claimed, Inserted, NewRun, RunCommand, Store, StoredRun};
+use crate::trigger::Triggers;
+use crate::wire::RunEventKind;
+
+pub(super) use self::judging::outputs;
+pub(super) use self::log::{Log, body};
+pub(super) use self::rerun::judge;
+
+/// Executes runs, and judges them again when late spans arrive.
+#[derive(Debug)]
+pub(super) struct Execution {
+    store: Store,
+    source: Source,
+    triggers: Triggers,
+    policy: wait::Policy,
+    config: Live,
+    /// The memory budget for the spans of all runs in progress.
+    traces: Budget,
+    learning: Arc<Learning>,
+    cluster: Arc<Cluster>,
+    followers: Arc<Followers<RunId>>,
+    recorder: Recorder,
+    in_progress: RunsInProgress,
+    tasks: Spawner,
+}
+
+/// The permits of a run in progress.
+#[derive(Debug)]
+pub(super) struct Permits {
+    /// To send a trigger; held until the reply.
+    pub(super) trigger: OwnedSemaphorePermit,
+    /// To be in progress; held until the verdict.
+    pub(super) run: OwnedSemaphorePermit,
+}
+
+/// What an execution shares with the rest of the server.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) store: Store,
+    pub(super) source: Source,
+    pub(super) learning: Arc<Learning>,
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) recorder: Recorder,
+    pub(super) tasks: Spawner,
+}
+
+impl Execution {
+    pub(super) fn new(shared: Shared, policy: wait::Policy, config: Live) -> Self {
+        let Shared { store, source, learning, cluster, recorder, tasks } = shared;
+        Self {
+            triggers: Triggers::new(config.clone()),
+            traces: Budget::new(config.get().limits.api_bytes),
+            followers: Arc::default(),
+            in_progress: RunsInProgress::default(),
+            store,
+            source,
+            policy,
+            config,
+            learning,
+            cluster,
+            recorder,
+            tasks,
+        }
+    }
+
+    /// Applies changed limits.
+    pub(super) fn reconfigured(&self) {
+        self.traces.resize(self.config.get().limits.api_bytes);
+    }
+
+    /// Subscribes to changes of a run.
+    pub(super) fn follow(&self, run: RunId) -> Following {
+        self.followers.follow(run)
+    }
+
+    /// The subscriptions to runs.
+    pub(super) fn followers(&self) -> &Arc<Followers<RunId>> {
+        &self.followers
+    }
+
+    /// The number of runs in progress.
+    pub(super) fn count(&self) -> usize {
+        self.in_progress.count()
+    }
+
+    /// Sends a command to a run, if it is in progress here.
+    pub(super) fn command(&self, run: &RunId, command: RunCommand) {
+        self.in_progress.send(run, command);
+    }
+
+    /// Stores a new run.
+    pub(super) async fn insert(&self, new: &NewRun) -> Result<RunId, Error> {
+        let test = new.test.clone();
+        let bound = self.config.get().limits.queued_runs;
+        match self.store.insert_run(new, bound).await? {
+            Inserted::Number(number) => Ok(RunId { test, number }),
+            Inserted::NoTest => Err(Error::Gone { test }),
+            Inserted::NoSuiteRun => Err(Error::Lost),
+            Inserted::QueueFull => Err(Error::QueueFull { bound }),
+        }
+    }
+
+    /// The event log of a run of this owner whose last event is `seq`.
+    pub(super) fn log(&self, run: &RunId, owner: Arc<str>, seq: u64) -> Log {
+        let (followers, cluster) = (Arc::clone(&self.followers), Arc::clone(&self.cluster));
+        Log::new(self.store.clone(), followers, cluster, self.recorder.clone(), run.clone(), owner, seq)
+    }
+
+    /// Starts to execute a claimed run, in a task of its own.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        claimed: Claimed,
+        owner: &Arc<str>,
+        caller: Caller,
+        permits: Permits,
+    ) {
+        let Claimed { run, seq } = claimed;
+        let id = RunId { test: run.test.clone(), number: run.number };
+        let log = self.log(&id, Arc::clone(owner), seq).with_trace(run.trace);
+        let commands = self.in_progress.register(id);
+        let execution = Arc::clone(self);
+        self.tasks.spawn(async move { execution.execute_claimed(log, run, commands, caller, permits).await });
+    }
+
+    /// Cancels all tasks: runs, late spans, series and suite runs.
+    pub(super) async fn cancel_all(&self) {
+        self.in_progress.interrupt();
+        self.tasks.cancel_all().await;
+        self.in_progress.unregister_cancelled();
+    }
+
+    /// Executes a claimed run, and watches for late spans afterwards.
+    async fn execute_claimed(
+        &self,
+        mut log: Log,
+        run: StoredRun,
+        commands: CommandReceiver,
+        caller: Caller,
+        permits: Permits,
+    ) {
+        let span = spans::run(&caller, log.run(), run.test_version, run.trace);
+        log.set_span(span.clone());
+        let executed = self.execute_until_stopped(&mut log, &run, commands, &span, permits.trigger);
+        let ended = executed.instrument(span.clone()).await;
+        drop(permits.run);
+        self.in_progress.unregister(log.run());
+        let judged = match ended {
+            Ok(judged) => judged,
+            Err(error) => {
+                self.fail(&mut log, &error).instrument(span.clone()).await;
+                None
+            }
+        };
+        drop(span);
+        if let Some(judged) = judged.filter(|judged| judged.has_trace) {
+            let deadline = Instant::now() + self.late_window();
+            self.watch_late(&mut log, judged, deadline).await;
+        }
+    }
+
+    /// Executes a run until it ends by itself or the user stops it.
+    async fn execute_until_stopped(
+        &self,
+        log: &mut Log,
+        run: &StoredRun,
+        CommandReceiver { mut command, stop }: CommandReceiver,
+        span: &tracing::Span,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Option<Judged>, Error> {
+        let skip = command.clone();
+        let ended = tokio::select! {
+            ended = compute::until(stop, Box::pin(self.execute(log, run, skip, span, permit))) => Some(ended?),
+            () = received(&mut command, RunCommand::Stop) => None,
+        };
+        match ended {
+            Some(judged) => Ok(judged),
+            // Everything in progress, the trigger included, was dropped with its future.
+            None => match log.end(State::Stopped, &RunEventKind::Stopped).await {
+                // It ended at the same moment: its own result counts.
+                Err(Error::Lost) => Ok(None),
+                stopped => stopped.map(|()| None),
+            },
+        }
+    }
+
+    /// Ends a run that failed on our side.
+    async fn fail(&self, log: &mut Log, error: &Error) {
+        if matches!(error, Error::Lost) {
+            tracing::warn!(test = log.run().test, run = log.run().number, "{error}");
+            return;
+        }
+        tracing::error!(error = error as &dyn std::error::Error, "a run broke off");
+        let broken = RunEventKind::Broken { message: error.to_string() };
+        // The store is probably what failed. While this server lives, no other server would mark the run.
+        while let Err(error) = log.end(State::Failed, &broken).await {
+            if !error.is_unavailable() {
+                return;
+            }
+        }
+    }
+}
+
+pub(super) fn random_trace_id() -> TraceId {
+    std::iter::repeat_with(rand::random).find_map(TraceId::from_bytes).unwrap_or_else(random_trace_id)
+}
+
+fn random_span_id() -> SpanId {
+    std::iter::repeat_with(rand::random).find_map(SpanId::from_bytes).unwrap_or_else(random_span_id)
+}
