@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use qualitytrace_core::judge;
 use qualitytrace_core::budget::Budget;
+use qualitytrace_core::judge;
 use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_fuzz::on_a_small_stack;
