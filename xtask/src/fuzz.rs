@@ -111,6 +111,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_target_has_limits_of_stack_and_memory() {
+        assert!(LIMITS.iter().any(|limit| limit.starts_with("-rss_limit_mb=")));
+        let mut count = 0;
+        for file in fs::read_dir(workspace::root().join("fuzz/fuzz_targets")).unwrap() {
+            let path = file.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(text.contains("on_a_small_stack(|| {"), "{}", path.display());
+            count += 1;
+        }
+        assert!(count >= 8, "{count} targets");
+    }
+
+    #[test]
     fn targets_are_read_off_the_manifest() {
         let manifest =
             "[package]\nname = \"x\"\n[[bin]]\nname = \"a\"\n[[bin]]\nname = \"b\"\nrequired-features = []\n";

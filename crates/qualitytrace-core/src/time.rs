@@ -264,6 +264,12 @@ mod tests {
     }
 
     #[test]
+    fn a_day_is_a_unit() {
+        assert_eq!(parse_duration("1d"), Some(86_400_000_000_000));
+        assert_eq!(parse_plain_duration("2d"), Some(172_800_000_000_000));
+    }
+
+    #[test]
     fn durations_print_short_and_exact() {
         for (nanos, short, exact) in [
             (0, "0ns", "0ns"),

@@ -226,6 +226,20 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_in_hexadecimal_digits_is_hidden() {
+        let digits: Vec<String> = "Hunter2-hunter2".bytes().map(|byte| format!("{byte:02x}")).collect();
+        let shown = Redactor::of(["Hunter2-hunter2"]).text(&digits.concat()).into_owned();
+        assert_eq!(shown.replace(MASK, ""), "");
+    }
+
+    #[test]
+    fn a_secret_in_double_base64_is_hidden() {
+        let twice = STANDARD.encode(STANDARD.encode("Hunter2-hunter2"));
+        let shown = Redactor::of(["Hunter2-hunter2"]).text(&twice).into_owned();
+        assert_eq!(shown.replace(MASK, ""), "");
+    }
+
+    #[test]
     fn a_short_secret_is_hidden_where_it_stands_alone() {
         let mut value =
             serde_json::json!({ "a": "42", "b": "142", "c": ["42"], "hunter2": 1, "what": "hunter2" });

@@ -97,6 +97,20 @@ fn a_value_that_is_too_large_to_be_taken_apart_is_refused() {
 }
 
 #[test]
+fn paths_over_one_document_are_paid_together() {
+    let output = |at: usize| Output {
+        name: format!("O{at}").into(),
+        selector: "span[]".into(),
+        value: "var:D | json_path '$[0]'".into(),
+    };
+    let outputs: Vec<Output> = (0..60).map(output).collect();
+    let verdict = judged(&[], &outputs, &trace(1), &[("D", list(20_000, |_| "0".to_owned()))]);
+    assert!(verdict.outputs[0].resolved, "{:?}", verdict.outputs[0].error);
+    let told = verdict.outputs[59].error.clone().unwrap_or_default();
+    assert!(told.contains(STEPS), "{told}");
+}
+
+#[test]
 fn a_pattern_is_paid_by_its_size_and_its_text() {
     let text = ("T", "ab".repeat(500_000));
     check("var:T | regex '(a|b)*a(a|b){300}$'", std::slice::from_ref(&text), STEPS);
@@ -218,6 +232,17 @@ fn texts_have_a_bound_of_parts_and_tests_one_of_texts() {
     let found = definition::check(&reading.documents[0].resource);
     let error = found.iter().find(|found| found.is_error()).expect("it is too large");
     assert!(error.message.contains("take at most 1048576 bytes"), "{}", error.message);
+}
+
+#[test]
+fn the_texts_of_a_test_have_a_bound() {
+    let assertions = vec![format!("attr:a = \"{}\"", "b".repeat(600_000)); 2];
+    let spec = serde_json::json!({ "selector": "span[]", "assertions": assertions });
+    let text = serde_json::json!({ "type": "Test", "spec": { "name": "t", "specs": [spec] } });
+    let reading = definition::read(&text.to_string(), Format::Json);
+    let found = definition::check(&reading.documents[0].resource);
+    let messages: Vec<&str> = found.iter().map(|found| found.message.as_str()).collect();
+    assert!(messages.iter().any(|message| message.contains("take at most 1048576 bytes")), "{messages:?}");
 }
 
 #[test]

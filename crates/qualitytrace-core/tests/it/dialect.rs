@@ -107,6 +107,23 @@ fn filters_say_when_there_is_nothing_to_work_on() {
 }
 
 #[test]
+fn a_path_asks_whether_something_is_there() {
+    let document = r#"'{"list":[{"v":0,"k":5},{"w":1},{"v":false,"k":6}]}'"#;
+    check(&format!("{document} | json_path '$.list[?(@.v)].k'"), "[5, 6]");
+}
+
+#[test]
+fn a_pattern_without_a_group_is_an_error() {
+    let told = "regex_group: the pattern has no group; put parentheses around what to take out of it";
+    check(r"'abc' | regex_group 'b'", told);
+}
+
+#[test]
+fn length_counts_characters() {
+    check("var:UMLAUT | length", "7");
+}
+
+#[test]
 fn durations_have_several_units_and_days() {
     holds("1h30m = 90m", true);
     holds("1d = 24h", true);

@@ -186,3 +186,14 @@ fn a_long_chain_of_spans_is_written_and_read_back() {
         assert_eq!(read.depth(19_999), 19_999);
     });
 }
+
+#[test]
+fn the_depths_of_a_long_chain_take_linear_time() {
+    let trace = chain(100_000);
+    let start = std::time::Instant::now();
+    for at in 0..100_000 {
+        assert_eq!(trace.depth(at), at);
+        // A walk to the root for each span would take five thousand million steps.
+        assert!(start.elapsed() < std::time::Duration::from_secs(5), "{at} in {:?}", start.elapsed());
+    }
+}

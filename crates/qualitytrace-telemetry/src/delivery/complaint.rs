@@ -130,3 +130,25 @@ fn lost(ledger: &Ledger) -> [u64; 8] {
     }
     sums
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_kind_are_limited_to_one_a_minute() {
+        let mut complaints = Complaints {
+            sink: "one".to_owned(),
+            level: Level::Info,
+            said: [None; 5],
+            lost: [0; 8],
+            spool: None,
+            damaged: (0, 0),
+        };
+        let now = Instant::now();
+        assert!(complaints.may_say(Kind::Loss, now));
+        assert!(!complaints.may_say(Kind::Loss, now + LOG_EVERY / 2));
+        assert!(complaints.may_say(Kind::Refusal, now), "another kind has its own limit");
+        assert!(complaints.may_say(Kind::Loss, now + LOG_EVERY));
+    }
+}

@@ -81,3 +81,26 @@ fn the_mail_server_of_the_example_delivers_what_it_says() {
         );
     }
 }
+
+#[test]
+fn the_documentation_shows_every_feature() {
+    let manifest = include_str!("../../Cargo.toml");
+    assert!(manifest.contains("[package.metadata.docs.rs]\nall-features = true\n"), "{manifest}");
+}
+
+#[test]
+fn settings_and_status_may_get_more_fields() {
+    for text in [
+        include_str!("../../src/config.rs"),
+        include_str!("../../src/config/metrics.rs"),
+        include_str!("../../src/config/sources.rs"),
+        include_str!("../../src/status.rs"),
+    ] {
+        for (at, _) in text.match_indices("\npub struct ") {
+            let (before, rest) = text.split_at(at);
+            let attributes = before.rsplit("\n\n").next().unwrap_or_default();
+            let name = rest.trim().lines().next().unwrap_or_default();
+            assert!(attributes.contains("#[non_exhaustive]"), "{name}");
+        }
+    }
+}

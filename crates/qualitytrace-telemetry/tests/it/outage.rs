@@ -358,6 +358,7 @@ fn what_waits_of_a_signal_that_is_switched_off_is_delivered() {
             eventually_blocking(DEADLINE, "100 log records are counted", || {
                 status(&telemetry).ledger[&Signal::Logs].created == 100
             });
+            eventually_blocking(DEADLINE, "the first request is sent", || receiver.got().requests > 0);
             if restart {
                 telemetry.shutdown(Duration::ZERO);
                 telemetry = Telemetry::start(without).unwrap();
@@ -365,12 +366,19 @@ fn what_waits_of_a_signal_that_is_switched_off_is_delivered() {
                 telemetry.reload(without);
             }
             logs(&telemetry, 100..200);
+            // One request may still be that of the earlier delivery.
+            let tried = receiver.got().requests;
+            eventually_blocking(DEADLINE, "two more requests", || receiver.got().requests > tried + 1);
             down.store(false, SeqCst);
+            eventually_blocking(DEADLINE, "100 log records arrive", || receiver.got().logs.len() == 100);
             let ended = telemetry.shutdown(Duration::from_secs(20));
             let mut numbers: Vec<i64> =
                 receiver.got().logs.iter().filter_map(|log| number(&log.attributes)).collect();
             numbers.sort_unstable();
             assert_eq!(numbers, (0..100).collect::<Vec<_>>(), "{path} {restart}: {}", ended.render());
+            let paths = receiver.got().paths;
+            let is_former = |found: &String| !found.contains("log") || found == path;
+            assert!(paths.iter().all(is_former), "{paths:?}");
             assert!(ended.holds(), "{}", ended.render());
         }
     }

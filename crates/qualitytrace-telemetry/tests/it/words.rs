@@ -67,6 +67,24 @@ fn settings_that_cannot_work_are_told() {
 }
 
 #[test]
+fn an_interval_that_is_too_short_is_told() {
+    let text = "[metrics.open-telemetry]\ntransport = \"grpc\"\ninterval = \"10us\"\n";
+    warns(text, "`metrics.open-telemetry.interval` cannot be `10us`");
+}
+
+#[test]
+fn an_endpoint_without_a_transport_is_told() {
+    let text = "[metrics.open-telemetry]\nendpoint = \"http://c:4317\"\n";
+    warns(text, "`metrics.open-telemetry` has no `transport`");
+}
+
+#[test]
+fn a_tracer_without_a_signal_is_told() {
+    let text = "[tracer.a]\ntype = \"otel\"\ntransport = \"grpc\"\nenable.span-exporter = false\n";
+    warns(text, "`tracer.a` sends nothing");
+}
+
+#[test]
 fn a_missing_certificate_is_told_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("no.pem"), "no certificate").unwrap();
@@ -127,6 +145,18 @@ fn standard_variables_that_bound_queues_and_records_are_honoured() {
     assert_eq!((limits.events, limits.links, limits.event_attributes), (7, 8, 9));
     let bad = said(&[("OTEL_SPAN_EVENT_COUNT_LIMIT", "-1"), ("OTEL_LOG_LEVEL", "loud")]);
     assert_eq!(bad.len(), 2, "{bad:?}");
+}
+
+#[test]
+fn a_limit_of_the_standard_counts() {
+    let (config, _) = read(&[], &[("OTEL_SPAN_EVENT_COUNT_LIMIT", "7")], &[]);
+    assert_eq!(config.limits.events, 7);
+}
+
+#[test]
+fn the_log_level_of_the_standard_counts() {
+    let (config, _) = read(&[], &[("OTEL_LOG_LEVEL", "ERROR")], &[]);
+    assert_eq!(config.log_level, Level::Error);
 }
 
 #[test]
@@ -298,4 +328,29 @@ meter_provider:
     assert_eq!(config.sinks[0].delivery.timeout, Duration::from_secs(3));
     assert_eq!(config.sinks[2].delivery.timeout, Duration::from_millis(100));
     assert!(config.sinks[2].endpoints.contains_key(&Signal::Metrics));
+}
+
+#[test]
+fn a_sink_of_the_declarative_file_takes_what_is_info() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "tracer_provider: {processors: [{batch: {exporter: {otlp_http: }}}]}\n";
+    let (config, _) = declarative(folder.path(), text, &[]);
+    assert_eq!(config.sinks[0].level, Level::Info);
+}
+
+#[test]
+fn the_schema_of_the_declarative_file_is_told_to_the_receiver() {
+    let resource = "resource: {schema_url: 'https://opentelemetry.io/schemas/1.30.0'}\n";
+    let got = recorded(&format!("{resource}{}", PROVIDERS.replace("LIMITS", "")));
+    assert_eq!(got.schemas, ["https://opentelemetry.io/schemas/1.30.0"]);
+}
+
+#[test]
+fn the_export_timeout_of_the_declarative_file_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let exporter = "exporter: {otlp_grpc: {endpoint: 'c:4317'}}";
+    let text =
+        format!("tracer_provider: {{processors: [{{batch: {{export_timeout: 3000, {exporter}}}}}]}}\n");
+    let (config, _) = declarative(folder.path(), &text, &[]);
+    assert_eq!(config.sinks[0].delivery.timeout, Duration::from_secs(3));
 }

@@ -155,6 +155,30 @@ async fn spans_are_not_synced_where_that_is_switched_off() {
 }
 
 #[tokio::test]
+async fn spans_that_arrive_together_share_a_sync() {
+    let Some(strace) = strace() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let traced = Traced::start(&strace, folder.path(), &[]).await;
+    let mut requests = tokio::task::JoinSet::new();
+    let asked = now();
+    for number in 1..=200 {
+        let span = json!({
+            "traceId": format!("{number:032x}"), "spanId": "00f067aa0ba902b7", "name": "work", "kind": 2,
+            "startTimeUnixNano": "1700000000000000000", "endTimeUnixNano": "1700000000100000000",
+        });
+        let spans = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
+        requests.spawn(traced.client.post(traced.server.url("/v1/traces")).json(&spans).send());
+    }
+    for sent in requests.join_all().await {
+        assert_eq!(sent.unwrap().status(), StatusCode::OK);
+    }
+    let between = (asked, now());
+    let (record, _) = traced.end().await;
+    let syncs = record.syncs(&folder.path().join("data"), between);
+    assert!((1..100).contains(&syncs), "{syncs} syncs for 200 requests");
+}
+
+#[tokio::test]
 async fn what_was_acknowledged_is_there_after_a_power_cut() {
     let Some(strace) = strace() else { return };
     let folder = tempfile::tempdir().unwrap();
