@@ -7,7 +7,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Body;
 
 /// Timeout for the next part of a body that is being discarded.
-const PATIENCE: Duration = Duration::from_millis(500);
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why the next part of a body could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +43,7 @@ where
 pub(crate) async fn discard(mut body: impl Body + Unpin, limit: u64) {
     let mut thrown_away = 0;
     while thrown_away < limit
-        && let Ok(Some(Ok(frame))) = tokio::time::timeout(PATIENCE, body.frame()).await
+        && let Ok(Some(Ok(frame))) = tokio::time::timeout(DISCARD_TIMEOUT, body.frame()).await
     {
         thrown_away += frame.data_ref().map_or(0, |data| data.remaining() as u64);
     }

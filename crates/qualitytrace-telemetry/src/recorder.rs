@@ -163,8 +163,8 @@ impl Intake {
     }
 
     /// Waits until everything queued now has reached the current sinks, or until the timeout.
-    pub(crate) fn settle(&self, patience: Duration) {
-        let end = Instant::now() + patience;
+    pub(crate) fn settle(&self, timeout: Duration) {
+        let end = Instant::now() + timeout;
         // The current round may have begun before the last push.
         let rounds = self.rounds.load(SeqCst) + 2;
         while self.rounds.load(SeqCst) < rounds && Instant::now() < end && !self.stop.load(SeqCst) {

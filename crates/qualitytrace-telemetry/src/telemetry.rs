@@ -505,8 +505,8 @@ impl Telemetry {
             self.announce(ending, sender.clone());
         }
         drop(sender);
-        let patience = end.saturating_duration_since(Instant::now()) + Duration::from_millis(500);
-        let _ = receiver.recv_timeout(patience);
+        let timeout = end.saturating_duration_since(Instant::now()) + Duration::from_millis(500);
+        let _ = receiver.recv_timeout(timeout);
         drop(stop);
         let _ = delivery.join();
         for handle in &self.0.shared.sinks.get().sinks {

@@ -33,7 +33,7 @@ use crate::wire::suite::{self, Event, SuiteProgress, SuiteRun};
 use crate::wire::time::NEVER;
 
 /// How long deletion waits for a suite run in progress to end.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+const DELETION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// The routes of suite runs, under their current and their former name.
 pub(super) fn routes() -> Routes<App> {
@@ -230,7 +230,7 @@ async fn delete(
     let run = SuiteRunId { suite: tenant.scoped(&id), number: number(&run)? };
     // Otherwise runs that it starts later would be left behind.
     if app.runner.stop_suite(&run).await? {
-        let _ = tokio::time::timeout(PATIENCE, until_over(&app, &run)).await;
+        let _ = tokio::time::timeout(DELETION_TIMEOUT, until_over(&app, &run)).await;
     }
     if !app.store.delete_suite_run(&run.suite, run.number).await? {
         return Err(LegacyApiError::missing());

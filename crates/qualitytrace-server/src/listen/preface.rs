@@ -34,8 +34,8 @@ pub(super) struct PrefaceTimeout<S> {
 }
 
 impl<S> PrefaceTimeout<S> {
-    pub(super) fn new(stream: S, patience: Duration, write_timeout: Duration) -> Self {
-        let waits = Some(Box::pin(tokio::time::sleep(patience)));
+    pub(super) fn new(stream: S, timeout: Duration, write_timeout: Duration) -> Self {
+        let waits = Some(Box::pin(tokio::time::sleep(timeout)));
         Self { stream, waits, begun: 0, write_timeout, blocked: None, written: 0 }
     }
 

@@ -19,7 +19,7 @@ pub(super) struct Lock(File);
 pub(super) struct Taken;
 
 /// How long to wait for a server that is shutting down.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause between two attempts: file locks have no notification.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -30,7 +30,7 @@ impl Lock {
         let start = Instant::now();
         loop {
             match Self::try_take(url) {
-                Err(Taken) if start.elapsed() < PATIENCE => tokio::time::sleep(PAUSE).await,
+                Err(Taken) if start.elapsed() < LOCK_TIMEOUT => tokio::time::sleep(PAUSE).await,
                 outcome => return outcome,
             }
         }

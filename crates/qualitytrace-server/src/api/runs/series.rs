@@ -18,7 +18,7 @@ use crate::wire::request::RunRequest;
 use crate::wire::series::Series;
 
 /// How long a response is held back while there is nothing new (long polling).
-const PATIENCE: Duration = Duration::from_secs(10);
+const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -41,7 +41,7 @@ pub(in crate::api) async fn series(
     let place = asked.series.ok_or_else(LegacyApiError::missing)?;
     let first = RunId { test, number: place.first_run(run) };
     let mut changes = app.runner.follow(first.clone());
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + POLL_TIMEOUT;
     loop {
         changes.mark_unchanged();
         let body = app.store.series(&first.test, first.number).await?.ok_or_else(LegacyApiError::missing)?;
