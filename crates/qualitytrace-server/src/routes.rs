@@ -1,7 +1,7 @@
 //! Registration of routes, each with the permission that it needs, so that none can be served without one.
 //!
-//! [`Routes`] is the only way from a handler to a socket. It tells every layer around a handler what the request needs
-//! ([`Needed`]); it does not decide which client has that permission.
+//! `Routes` is the only way from a handler to a socket. It tells every layer around a handler what the request needs
+//! (`Needed`); it does not decide which client has that permission.
 
 use std::convert::Infallible;
 

@@ -112,7 +112,7 @@ impl RunCommand {
 impl Store {
     /// Stores a new run and its first event. A run that has to queue is refused when `bound` others wait and its
     /// client has its fair share of them: a queue that one client fills stays open for the others, up to
-    /// [`OVERFLOW`] times the bound.
+    /// `OVERFLOW` times the bound.
     pub async fn insert_run(&self, run: &NewRun, bound: u64) -> Result<Inserted, Error> {
         let failed = failed("store a run");
         let created = signed(run.created.as_nanos());
