@@ -7,7 +7,7 @@
 //! - [`Located`] is a value of a setting with its [`Origin`]: a position in a file, a variable, a flag or a default.
 //! - [`Layers`] has every key with the value of the highest layer: a flag overrides a variable, a variable overrides a
 //!   file, and a later file overrides an earlier one.
-//! - A [`Report`] collects the [`Diagnostic`]s, with the [`nearest`] known name for a mistyped one.
+//! - A [`Report`] collects the [`Diagnostic`]s, with the [`nearest()`] known name for a mistyped one.
 
 pub mod diagnostic;
 pub mod layer;

@@ -1,6 +1,6 @@
 //! Attacks on a server, each with its accepted responses and a time limit.
 //!
-//! A new attack is a function and a line in one of the tables of [`cases`]. The server must answer each with an error
+//! A new attack is a function and a line in one of the tables of `cases`. The server must answer each with an error
 //! or a verdict, must stay alive, and must stay within its memory limit; the caller checks the last two.
 
 mod cases;

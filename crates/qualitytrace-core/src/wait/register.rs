@@ -2,7 +2,7 @@
 //!
 //! A missing span is a claim about the service that would have sent it, and the register holds the evidence: when
 //! the service was heard, up to which end time it has delivered, how late it delivers and by how much its spans
-//! overtake each other. [`super::evidence`] draws the conclusions.
+//! overtake each other. `evidence` draws the conclusions.
 
 mod instance;
 mod largest;
