@@ -39,7 +39,7 @@ fn attack(program: &Path, folder: &Path) -> Result<()> {
     // Leaked: the attacks need it until the process ends.
     let program: &'static Path = Box::leak(program.to_owned().into_boxed_path());
     let target = Target { address, guarded, program: Some(program) };
-    println!("{:<26} {:>8} {:>9}  answer", "attack", "s", "peak MiB");
+    println!("{:<36} {:>8} {:>9}  answer", "attack", "s", "peak MiB");
     let mut missed = 0;
     for attack in attacks() {
         let report = attack.carry_out(&target);
@@ -52,7 +52,7 @@ fn attack(program: &Path, folder: &Path) -> Result<()> {
             Ok(answer) => answer.clone(),
         };
         missed += u32::from(answer.starts_with("MISSED"));
-        println!("{:<26} {:>8.2} {peak:>9}  {answer}", attack.name, report.took.as_secs_f64());
+        println!("{:<36} {:>8.2} {peak:>9}  {answer}", attack.name, report.took.as_secs_f64());
         if is_gone {
             bail!("the server did not survive `{}`", attack.name);
         }

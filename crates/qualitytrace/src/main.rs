@@ -1,10 +1,10 @@
 //! Trace-based testing in one binary.
 
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-mod arenas;
 mod cli;
 mod client;
 mod demo;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod malloc;
 mod report;
 mod terminal;
 
@@ -16,7 +16,7 @@ use clap::error::{ContextKind, ErrorKind};
 
 fn main() -> ExitCode {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    arenas::limit();
+    malloc::configure();
     run()
 }
 
