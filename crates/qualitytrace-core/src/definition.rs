@@ -9,11 +9,14 @@ mod check;
 mod defaults;
 mod edit;
 mod json;
+mod period;
 mod place;
 mod reader;
 pub mod secrets;
 pub mod settings;
+mod shape;
 pub mod source;
+mod stored;
 pub(crate) mod suite;
 mod test;
 mod text;
@@ -30,14 +33,13 @@ pub use edit::{has_id, id_place, surroundings, with_id};
 pub use place::{Place, place};
 pub use settings::{Config, Demo, PollingProfile, TestRunner};
 pub use source::DataStore;
+pub use stored::{Flakiness, LastRun, Stored, Summary};
 pub use suite::{Data, Step, TestSuite};
 pub use test::{Output, Profile, Spec, Test};
 pub use text::{Origin, Text};
 pub use trigger::Trigger;
 pub use variables::{Variable, VariableSet};
-pub use write::{
-    Flakiness, LastRun, Stored, Summary, schemas, spec as to_spec_json, to_json, to_json_stored, to_yaml,
-};
+pub use write::{schemas, spec as to_spec_json, to_json, to_json_stored, to_yaml};
 
 use qualitytrace_config::tree::{Node, Shape};
 

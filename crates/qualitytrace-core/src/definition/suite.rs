@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use qualitytrace_config::tree::{Node, Shape};
 
+use super::period::{self, Period};
 use super::reader::Reader;
-use super::settings::{Period, period};
-use super::text::Text;
+use super::text::{Text, is_path};
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
 use crate::lang::limits::MAX_DIAGNOSTICS;
@@ -76,10 +76,6 @@ impl Step {
     pub fn is_path(&self) -> bool {
         is_path(&self.test.value)
     }
-}
-
-pub(super) fn is_path(text: &str) -> bool {
-    ["./", "../", "/"].iter().any(|start| text.starts_with(start))
 }
 
 impl From<&str> for Step {
@@ -225,7 +221,7 @@ fn step(reader: &Reader<'_>, node: &Node) -> Option<Step> {
             test: fields.text("test").unwrap_or_default(),
             name: fields.text("name").filter(|name| !name.is_empty()),
             depends_on: fields.entry("dependsOn").is_some().then(|| fields.texts("dependsOn")),
-            timeout: period(&mut fields, "timeout"),
+            timeout: period::read(&mut fields, "timeout"),
         };
         if let (Some(timeout), Some(node)) = (&step.timeout, fields.get("timeout"))
             && timeout.duration.is_zero()

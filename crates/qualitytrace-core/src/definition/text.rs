@@ -33,6 +33,11 @@ impl Text {
     }
 }
 
+/// Whether a text begins like the path of a file, which the command line reads.
+pub(super) fn is_path(text: &str) -> bool {
+    ["./", "../", "/"].iter().any(|start| text.starts_with(start))
+}
+
 impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value

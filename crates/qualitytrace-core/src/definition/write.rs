@@ -5,33 +5,15 @@
 mod settings;
 mod source;
 mod test;
-mod trigger;
 
+use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
-use schemars::{JsonSchema, Schema};
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Kind, Resource, Text};
-
-pub use test::{Flakiness, LastRun, Summary};
-
-/// The server's data about a resource beside its definition. Empty for one that is not stored.
-#[derive(Debug, Clone, Default)]
-pub struct Stored {
-    /// Its id, when the definition has none.
-    pub id: Option<String>,
-    /// When it was first stored, in RFC 3339.
-    pub created_at: Option<String>,
-    /// Its version, counted from 1.
-    pub version: Option<u32>,
-    /// The tests of a suite, in full.
-    pub full_steps: Option<Vec<Value>>,
-    /// A summary of its runs.
-    pub summary: Option<Summary>,
-}
+use super::stored::Stored;
+use super::{Kind, Resource};
 
 /// Returns the resource as `{type, spec}`.
 pub fn to_json(resource: &Resource) -> Value {
@@ -105,39 +87,4 @@ pub fn to_yaml(value: &Value) -> String {
 /// Serialization of these types cannot fail.
 fn json(spec: &impl Serialize) -> Value {
     serde_json::to_value(spec).unwrap_or_default()
-}
-
-/// Whether a value is the default one and left out.
-fn is_blank<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-/// An object with keys of the user's own, in their order.
-#[derive(Debug, Default, PartialEq, JsonSchema)]
-#[schemars(with = "std::collections::BTreeMap<String, String>", inline)]
-struct Pairs<'a>(Vec<(&'a str, &'a str)>);
-
-impl<'a> Pairs<'a> {
-    fn of(pairs: &'a [(String, Text)]) -> Self {
-        Self(pairs.iter().map(|(name, value)| (name.as_str(), value.value.as_str())).collect())
-    }
-
-    fn sorted(mut self) -> Self {
-        self.0.sort_by_key(|(name, _)| *name);
-        self
-    }
-}
-
-impl Serialize for Pairs<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
-    }
-}
-
-fn texts(texts: &[Text]) -> Vec<&str> {
-    texts.iter().map(|text| text.value.as_str()).collect()
 }

@@ -4,8 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 
-use super::{Body, Tls, Trigger};
-use crate::definition::Text;
+use crate::definition::text::{Text, is_path};
 
 /// The parts of a `data:` URL before the name of the file and before its bytes.
 const DATA: [&str; 2] = ["data:application/octet-stream;name=", ";base64,"];
@@ -42,9 +41,8 @@ impl FileUse {
         };
         let is_short = !written.is_empty() && written.len() <= LONGEST_PATH && !text.value.contains('\n');
         let may_be = is_short && !written.contains("${") && !is_content;
-        let begins_like_one = ["./", "../", "/"].iter().any(|start| written.starts_with(start));
         let is_path = match self {
-            Self::Body => begins_like_one,
+            Self::Body => is_path(written),
             Self::Source | Self::Base64 | Self::Pem | Self::Bytes => true,
         };
         (may_be && is_path).then_some(written)
@@ -94,49 +92,4 @@ fn escaped(name: &str) -> PercentEncode<'_> {
 
 fn unescaped(name: &str) -> String {
     percent_decode_str(name).decode_utf8_lossy().into_owned()
-}
-
-impl Trigger {
-    /// Calls `change` for every text that may be the path of a file, to replace it by the file's content.
-    pub fn each_file<E>(
-        &mut self,
-        mut change: impl FnMut(FileUse, &mut Text) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let tls = match self {
-            Self::Http(http) => {
-                match &mut http.body {
-                    Body::Text(text) => change(FileUse::Body, text)?,
-                    Body::File(file) => change(FileUse::Bytes, file)?,
-                    Body::Form(_) => {}
-                    Body::Multipart(parts) => {
-                        parts.iter_mut().try_for_each(|part| change(FileUse::Bytes, &mut part.file))?;
-                    }
-                }
-                http.tls.as_mut()
-            }
-            Self::Grpc(grpc) => {
-                change(FileUse::Source, &mut grpc.protobuf_file)?;
-                grpc.imports.iter_mut().try_for_each(|(_, text)| change(FileUse::Source, text))?;
-                change(FileUse::Base64, &mut grpc.descriptor_set)?;
-                grpc.tls.as_mut()
-            }
-            Self::Graphql(graphql) => {
-                change(FileUse::Source, &mut graphql.query)?;
-                change(FileUse::Source, &mut graphql.schema)?;
-                graphql.tls.as_mut()
-            }
-            Self::PlaywrightEngine(engine) => {
-                change(FileUse::Source, &mut engine.script)?;
-                None
-            }
-            Self::Kafka(kafka) => kafka.tls.as_mut(),
-            Self::TraceId(_) | Self::Exec(_) | Self::Integration(_) => None,
-        };
-        if let Some(Tls { ca, certificate, key }) = tls {
-            for text in [ca, certificate, key] {
-                change(FileUse::Pem, text)?;
-            }
-        }
-        Ok(())
-    }
 }

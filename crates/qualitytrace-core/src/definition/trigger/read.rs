@@ -1,23 +1,13 @@
 //! The reader of triggers, in the current layout and the two before it.
 
-mod auth;
-mod http;
-mod tls;
-
 use std::ops::Range;
 
 use qualitytrace_config::tree::{Node, Shape};
 
-use super::{
-    Command, Exec, Graphql, Grpc, Header, Integration, Kafka, Mechanism, PlaywrightEngine, Sasl, TraceId,
-    Trigger,
-};
-use crate::definition::reader::{Fields, Reader};
-use crate::definition::settings::period;
+use super::{Integration, Trigger, exec, graphql, grpc, http, kafka, playwright, trace_id};
+use crate::definition::reader::Reader;
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
-use auth::auth;
-use tls::{Bare, security};
 
 /// The triggers that have a block of details.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,12 +61,12 @@ impl Block {
     fn read(self, reader: &Reader<'_>, node: &Node) -> Option<Trigger> {
         match self {
             Self::Http => http::read(reader, node).map(Trigger::Http),
-            Self::Grpc => grpc(reader, node).map(Trigger::Grpc),
-            Self::Kafka => kafka(reader, node).map(Trigger::Kafka),
-            Self::TraceId => trace_id(reader, node).map(Trigger::TraceId),
-            Self::Graphql => graphql(reader, node).map(Trigger::Graphql),
-            Self::Exec => exec(reader, node).map(Trigger::Exec),
-            Self::PlaywrightEngine => playwright(reader, node).map(Trigger::PlaywrightEngine),
+            Self::Grpc => grpc::read(reader, node).map(Trigger::Grpc),
+            Self::Kafka => kafka::read(reader, node).map(Trigger::Kafka),
+            Self::TraceId => trace_id::read(reader, node).map(Trigger::TraceId),
+            Self::Graphql => graphql::read(reader, node).map(Trigger::Graphql),
+            Self::Exec => exec::read(reader, node).map(Trigger::Exec),
+            Self::PlaywrightEngine => playwright::read(reader, node).map(Trigger::PlaywrightEngine),
         }
     }
 }
@@ -163,180 +153,4 @@ fn unknown(reader: &Reader<'_>, span: Range<usize>, kind: &str) {
     reader.report(
         Diagnostic::error("unknown-trigger", span, format!("`{kind}` is not a type of trigger")).helped(help),
     );
-}
-
-fn grpc(reader: &Reader<'_>, block: &Node) -> Option<Grpc> {
-    let mut fields = reader.fields(block, "a gRPC trigger")?;
-    let (tls, ssl_verification) = security(&mut fields, Bare::Allowed);
-    let grpc = Grpc {
-        protobuf_file: fields.text("protobufFile").unwrap_or_default(),
-        imports: fields.pairs("imports"),
-        descriptor_set: fields.text("descriptorSet").unwrap_or_default(),
-        address: fields.text("address").unwrap_or_default(),
-        service: fields.text("service").unwrap_or_default(),
-        method: fields.text("method").unwrap_or_default(),
-        request: fields.text("request").unwrap_or_default(),
-        metadata: headers(&mut fields, "metadata"),
-        auth: auth(&mut fields),
-        tls,
-        ssl_verification,
-        timeout: period(&mut fields, "timeout"),
-    };
-    fields.finish();
-    Some(grpc)
-}
-
-fn kafka(reader: &Reader<'_>, block: &Node) -> Option<Kafka> {
-    let mut fields = reader.fields(block, "a Kafka trigger")?;
-    // Stored tests of Tracetest have the misspelt key.
-    let authentication = ["authentication", "authetication"]
-        .into_iter()
-        .filter_map(|key| fields.get(key))
-        .find_map(|node| sasl(reader, node));
-    let (tls, ssl_verification) = security(&mut fields, Bare::Allowed);
-    let kafka = Kafka {
-        broker_urls: fields.texts("brokerUrls"),
-        topic: fields.text("topic").unwrap_or_default(),
-        headers: headers(&mut fields, "headers"),
-        message_key: fields.text("messageKey").unwrap_or_default(),
-        message_value: fields.text("messageValue").unwrap_or_default(),
-        authentication,
-        tls,
-        ssl_verification,
-        timeout: period(&mut fields, "timeout"),
-    };
-    fields.finish();
-    Some(kafka)
-}
-
-/// Reads the credentials for a broker: the block named by `type`.
-fn sasl(reader: &Reader<'_>, node: &Node) -> Option<Sasl> {
-    let mut fields = reader.fields(node, "Kafka credentials")?;
-    let kind = fields.text("type").filter(|kind| !kind.is_empty());
-    let blocks = Mechanism::ALL.map(|mechanism| (mechanism, fields.get(mechanism.as_str())));
-    fields.finish();
-    let mechanism = match &kind {
-        None => Mechanism::Plain,
-        Some(kind) => match Mechanism::ALL.into_iter().find(|known| known.as_str() == kind.value) {
-            Some(known) => known,
-            None => {
-                let words = Mechanism::ALL.map(Mechanism::as_str);
-                let message = format!("`{}` is not a way to log in to Kafka", kind.value);
-                let help = match nearest(&kind.value, words) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("use `{}`", words.join("`, `")),
-                };
-                let span = kind.place(0..kind.value.len());
-                reader.report(Diagnostic::error("unknown-auth", span, message).helped(help));
-                return None;
-            }
-        },
-    };
-    let (_, block) = blocks.into_iter().find(|(known, _)| *known == mechanism)?;
-    let Some(block) = block else {
-        // Exports have the type alone.
-        if mechanism != Mechanism::Plain {
-            let word = mechanism.as_str();
-            let message = format!("`authentication` is of type `{word}` but has no `{word}`");
-            reader.error("no-auth-block", node.span.clone(), message);
-        }
-        return None;
-    };
-    let mut fields = reader.fields(block, "Kafka credentials")?;
-    let sasl = Sasl {
-        mechanism,
-        username: fields.text("username").unwrap_or_default(),
-        password: fields.text("password").unwrap_or_default(),
-    };
-    fields.finish();
-    (!sasl.username.is_empty() || !sasl.password.is_empty()).then_some(sasl)
-}
-
-fn trace_id(reader: &Reader<'_>, block: &Node) -> Option<TraceId> {
-    let mut fields = reader.fields(block, "a trace id trigger")?;
-    let id = fields.text("id").unwrap_or_default();
-    fields.finish();
-    Some(TraceId { id })
-}
-
-fn graphql(reader: &Reader<'_>, block: &Node) -> Option<Graphql> {
-    let mut fields = reader.fields(block, "a GraphQL trigger")?;
-    let (tls, ssl_verification) = security(&mut fields, Bare::Meaningless);
-    let mut graphql = Graphql {
-        url: fields.text("url").unwrap_or_default(),
-        headers: headers(&mut fields, "headers"),
-        auth: auth(&mut fields),
-        tls,
-        ssl_verification,
-        proxy: fields.text("proxy").unwrap_or_default(),
-        timeout: period(&mut fields, "timeout"),
-        schema: fields.text("schema").unwrap_or_default(),
-        introspection: fields.flag("introspection").unwrap_or_default(),
-        ..Graphql::default()
-    };
-    if let Some(mut body) = fields.get("body").and_then(|body| reader.fields(body, "a GraphQL body")) {
-        graphql.query = body.text("query").unwrap_or_default();
-        graphql.variables = body.pairs("variables");
-        graphql.operation_name = body.text("operationName").unwrap_or_default();
-        body.finish();
-    }
-    fields.finish();
-    Some(graphql)
-}
-
-fn exec(reader: &Reader<'_>, block: &Node) -> Option<Exec> {
-    let mut fields = reader.fields(block, "a command trigger")?;
-    let command = match fields.get("command").map(|node| (node, &node.shape)) {
-        None => Command::default(),
-        Some((_, Shape::List(_))) => Command::Words(fields.texts("command")),
-        Some((node, Shape::Scalar(_) | Shape::Map(_) | Shape::Null)) => {
-            Command::Line(reader.text(node, "`command`").unwrap_or_default())
-        }
-    };
-    let exec = Exec {
-        command,
-        env: fields.pairs("env"),
-        working_directory: fields.text("workingDirectory").unwrap_or_default(),
-        timeout: period(&mut fields, "timeout"),
-    };
-    fields.finish();
-    Some(exec)
-}
-
-fn playwright(reader: &Reader<'_>, block: &Node) -> Option<PlaywrightEngine> {
-    let mut fields = reader.fields(block, "a Playwright trigger")?;
-    let engine = PlaywrightEngine {
-        target: fields.text("target").unwrap_or_default(),
-        script: fields.text("script").unwrap_or_default(),
-        method: fields.text("method").unwrap_or_default(),
-    };
-    fields.finish();
-    Some(engine)
-}
-
-fn headers(fields: &mut Fields<'_, '_>, key: &'static str) -> Vec<Header> {
-    let reader = fields.reader;
-    if let Some(node) = fields.get(key)
-        && let Shape::Map(entries) = &node.shape
-    {
-        let message = format!("`{key}` takes a list, but this is a mapping");
-        // Values may be secrets: the message contains only the name.
-        let name = entries.first().map_or("NAME", |first| &first.key);
-        let help = format!("write each of them as `- {{ key: {name}, value: ... }}`");
-        reader.report(Diagnostic::error("wrong-type", node.span.clone(), message).helped(help));
-        return Vec::new();
-    }
-    fields
-        .items(key)
-        .iter()
-        .filter_map(|node| {
-            let mut fields = reader.fields(node, "a header")?;
-            let header = Header {
-                key: fields.text("key").unwrap_or_default(),
-                value: fields.text("value").unwrap_or_default(),
-            };
-            fields.finish();
-            Some(header)
-        })
-        .collect()
 }

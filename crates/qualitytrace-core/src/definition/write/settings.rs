@@ -3,9 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Stored, is_blank};
 use crate::analyzer::{Analyzer, Plugin, Rule};
-use crate::definition::settings::{Period, Strategy};
+use crate::definition::period::Period;
+use crate::definition::settings::Strategy;
+use crate::definition::shape::is_blank;
+use crate::definition::stored::Stored;
 use crate::definition::{Config, Demo, PollingProfile, Profile, TestRunner, VariableSet};
 use crate::gates::Gate;
 

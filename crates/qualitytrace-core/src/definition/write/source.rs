@@ -3,11 +3,12 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Pairs, Stored, is_blank};
 use crate::definition::DataStore;
+use crate::definition::shape::{Pairs, is_blank};
 use crate::definition::source::{
     AwsXray, AzureAppInsights, GrpcClient, HttpClient, SearchIndex, Source, Tempo, Tls, TlsSettings,
 };
+use crate::definition::stored::Stored;
 
 /// Where traces come from, with the block that belongs to the type.
 #[derive(Default, Serialize, JsonSchema)]

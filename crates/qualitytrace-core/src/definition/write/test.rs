@@ -5,8 +5,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::settings::ProfileSpec;
-use super::trigger::{TriggerSpec, period};
-use super::{Pairs, Stored, is_blank, texts};
+use crate::definition::period;
+use crate::definition::shape::{Pairs, is_blank, texts};
+use crate::definition::stored::{Stored, Summary};
+use crate::definition::trigger::TriggerSpec;
 use crate::definition::{Output, Spec, Step, Test, TestSuite};
 
 /// A test.
@@ -145,7 +147,7 @@ impl<'a> StepSpec<'a> {
             test: &step.test.value,
             name: step.name.as_ref().map_or("", |name| &name.value),
             depends_on: step.depends_on.as_deref().map(texts),
-            timeout: period(step.timeout.as_ref()),
+            timeout: period::text(step.timeout.as_ref()),
         }
     }
 }
@@ -193,43 +195,4 @@ impl<'a> OutputSpec<'a> {
     fn of(output: &'a Output) -> Self {
         Self { name: &output.name.value, selector: &output.selector.value, value: &output.value.value }
     }
-}
-
-/// How the runs of a test or a suite went.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Summary {
-    /// How many there were.
-    pub runs: u64,
-    /// The latest.
-    pub last_run: LastRun,
-    /// Only if the test has series.
-    #[serde(skip_serializing_if = "is_blank")]
-    pub flakiness: Option<Flakiness>,
-}
-
-/// How the latest run went.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct LastRun {
-    /// When it was started, in RFC 3339.
-    pub time: String,
-    /// Assertions that held.
-    pub passes: u64,
-    /// Assertions that did not.
-    pub fails: u64,
-    /// Always 0.
-    pub analyzer_score: u64,
-}
-
-/// The flakiness of a test.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Flakiness {
-    /// The number of series.
-    pub series: u64,
-    /// The number of series that both passed and failed.
-    pub flaky: u64,
-    /// `flaky` divided by `series`.
-    pub rate: f64,
 }

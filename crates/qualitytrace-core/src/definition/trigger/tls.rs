@@ -1,10 +1,40 @@
-//! The reader of TLS settings.
+//! The certificates of a trigger's connection.
 
 use qualitytrace_config::tree::Shape;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::super::Tls;
+use super::files::FileUse;
 use crate::definition::reader::Fields;
+use crate::definition::shape::is_blank;
+use crate::definition::text::Text;
 use crate::lang::Diagnostic;
+
+/// The certificates of a TLS connection. Each is PEM text, or the path of a file that the command line reads.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tls {
+    /// The certificate authorities to trust; empty means those of the server's system.
+    pub ca: Text,
+    /// The client certificate; empty means none.
+    pub certificate: Text,
+    /// Its private key.
+    pub key: Text,
+}
+
+impl Tls {
+    pub(super) fn mapped<E>(&self, text: &mut impl FnMut(&Text) -> Result<Text, E>) -> Result<Self, E> {
+        let Self { ca, certificate, key } = self;
+        Ok(Self { ca: text(ca)?, certificate: text(certificate)?, key: text(key)? })
+    }
+
+    pub(super) fn each_file<E>(
+        &mut self,
+        change: &mut impl FnMut(FileUse, &mut Text) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Self { ca, certificate, key } = self;
+        [ca, certificate, key].into_iter().try_for_each(|text| change(FileUse::Pem, text))
+    }
+}
 
 /// The meaning of `tls: true` without certificates.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,4 +81,28 @@ fn tls(fields: &mut Fields<'_, '_>, bare: Bare) -> Option<Tls> {
     }
     // Without certificates, it adds nothing to the scheme of the address.
     (bare == Bare::Allowed || tls != Tls::default()).then_some(tls)
+}
+
+/// Certificates, or `true` when there are none.
+#[derive(PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum TlsSpec<'a> {
+    Plain(bool),
+    Certificates {
+        #[serde(skip_serializing_if = "is_blank")]
+        ca: &'a str,
+        #[serde(skip_serializing_if = "is_blank")]
+        certificate: &'a str,
+        #[serde(skip_serializing_if = "is_blank")]
+        key: &'a str,
+    },
+}
+
+impl<'a> TlsSpec<'a> {
+    pub(super) fn of(tls: &'a Tls) -> Self {
+        if *tls == Tls::default() {
+            return Self::Plain(true);
+        }
+        Self::Certificates { ca: &tls.ca.value, certificate: &tls.certificate.value, key: &tls.key.value }
+    }
 }
