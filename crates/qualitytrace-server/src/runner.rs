@@ -188,7 +188,7 @@ impl Runner {
 
     /// Enqueues a new run of a test.
     pub async fn start(&self, test: &StoredTest, variables: Variables) -> Result<RunId, Error> {
-        self.queue.enqueue(test, variables, "{}".to_owned(), None).await
+        Ok(self.queue.enqueue(test, variables, "{}".to_owned(), None).await?.0)
     }
 
     /// Starts a series and returns its first run.

@@ -17,6 +17,7 @@ mod documents;
 mod dump;
 mod events;
 mod file_identity;
+mod group;
 mod lists;
 mod lock;
 mod maintenance;
@@ -58,6 +59,7 @@ pub use chunks::{Durability, NewChunk, Packed, Signal, StoredChunk};
 pub use definitions::{StoredDefinition, StoredResource, StoredTest};
 pub use dump::{Counts, DumpError, Header};
 pub use events::StoredEvent;
+use group::Writers;
 pub use lists::{Listing, Order, Page};
 use lock::Lock;
 pub use maintenance::{MaintenanceError, Restored, backup, check_backup, restore};
@@ -68,7 +70,7 @@ pub use runs::{NewRun, RunSummary, StoredRun};
 pub use scope::{beside, scoped, unscoped};
 pub use series::{Flakiness, OrphanSeries};
 pub use servers::Peer;
-pub use sizes::TraceSize;
+pub use sizes::{TraceSize, Unread};
 pub use suites::{NewSuiteRun, StepRuns, StoredSuiteRun};
 pub use upsert::{CURRENT, Mode, NewDefinition, Put};
 pub(crate) use upsert::{NO_ID, is_id};
@@ -89,6 +91,8 @@ pub struct Store {
     read: AnyPool,
     /// SQLite has one writer at a time: giving it one connection makes writers queue instead of fail.
     write: AnyPool,
+    /// Writers whose commits are shared.
+    writers: Writers,
     /// The PostgreSQL URL, when other servers may work on the same tables.
     shared: Option<Arc<str>>,
     /// Seals and opens secrets.
@@ -248,9 +252,14 @@ impl Store {
             Backend::File => Some(Self::folder(url).unwrap_or_else(|| ".".into()).into()),
             Backend::Memory | Backend::Postgres => None,
         };
+        let writers = match backend {
+            Backend::File => Writers::grouped(write.clone()),
+            Backend::Memory | Backend::Postgres => Writers::Separate(write.clone()),
+        };
         Ok(Self {
             read,
             write,
+            writers,
             shared,
             vault,
             is_key_marked: Arc::default(),

@@ -305,7 +305,7 @@ impl LoadedRun {
         number: u64,
     ) -> Result<Self, LegacyApiError> {
         let id = tenant.scoped(test);
-        memory.hold_texts(app.store.run_size(&id, number, 0).await?).await?;
+        memory.hold_texts(app.store.run_size(&id, number).await?).await?;
         let stored = app.store.run(&id, number).await?.ok_or_else(LegacyApiError::missing)?;
         let events = app.store.events(&id, number, 0).await?;
         Self::of(app, memory, stored, &events).await

@@ -191,7 +191,7 @@ pub(super) async fn shown(
 ) -> Result<SuiteRun, LegacyApiError> {
     let id = tenant.scoped(id);
     let (own, steps) =
-        tokio::try_join!(app.store.suite_run_size(&id, number, 0), app.store.step_runs_size(&id, number))?;
+        tokio::try_join!(app.store.suite_run_size(&id, number), app.store.step_runs_size(&id, number))?;
     memory.hold_texts(own + steps).await?;
     let stored = app.store.suite_run(&id, number).await?.ok_or_else(LegacyApiError::missing)?;
     let facts = facts(&app.store.suite_events(&id, number, 0).await?);
@@ -275,7 +275,7 @@ async fn events(
     Path((id, run)): Path<(String, String)>,
 ) -> Result<Response, LegacyApiError> {
     let (id, number) = (tenant.scoped(&id), number(&run)?);
-    memory.hold_texts(app.store.suite_run_size(&id, number, 0).await?).await?;
+    memory.hold_texts(app.store.suite_run_size(&id, number).await?).await?;
     let events = app.store.suite_events(&id, number, 0).await?;
     Ok(plain_json(StatusCode::OK, &events.iter().filter_map(Event::read).collect::<Vec<_>>()))
 }

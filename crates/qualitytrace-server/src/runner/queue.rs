@@ -9,6 +9,7 @@ mod recovery;
 use std::sync::Arc;
 use std::time::Duration;
 
+use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::State;
 use tokio::sync::Notify;
 use tracing::Instrument;
@@ -94,14 +95,14 @@ impl Queue {
     }
 
     /// Enqueues a new run with the rest of its request as JSON, to be shown with the run, and the suite run that it
-    /// is a step of.
+    /// is a step of. Also returns the trace that it is to cause.
     pub(super) async fn enqueue(
         &self,
         test: &StoredTest,
         variables: Variables,
         request: String,
         step_of: Option<&SuiteRunId>,
-    ) -> Result<RunId, Error> {
+    ) -> Result<(RunId, TraceId), Error> {
         self.adjust_clock();
         let new = NewRun {
             test: test.id.clone(),
@@ -125,7 +126,7 @@ impl Queue {
         if !(self.trigger_permits.has_free() && self.run_permits.has_free()) {
             self.cluster.publish(|| Notification::Queued);
         }
-        Ok(run)
+        Ok((run, new.trace))
     }
 
     /// Wakes the task that claims runs.

@@ -66,7 +66,10 @@ impl Change {
 impl Store {
     /// Appends an entry.
     pub async fn audit(&self, change: &Change) -> Result<(), Error> {
-        change.insert(&self.write).await.map_err(failed("write a change down"))
+        let failed = failed("write a change down");
+        let mut write = self.writers.statement().await.map_err(&failed)?;
+        change.insert(&mut *write).await.map_err(&failed)?;
+        write.commit().await.map_err(&failed)
     }
 
     /// Appends a change by the server itself, or by a command beside it.

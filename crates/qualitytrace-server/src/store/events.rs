@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use qualitytrace_core::time::Timestamp;
 use sqlx::any::AnyRow;
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Row};
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
+use super::group::Writers;
 use super::runs::{RUNS, SUITE_RUNS, Table};
 use super::{Error, Store, failed, rows_written};
 
@@ -31,7 +32,7 @@ impl Store {
         owner: &str,
         events: &[StoredEvent],
     ) -> Result<(), Error> {
-        append(&self.write, RUNS, (test, number, owner), events).await.map_err(failed("store events"))
+        append(&self.writers, RUNS, (test, number, owner), events).await.map_err(failed("store events"))
     }
 
     /// Appends events to a suite run of this owner.
@@ -42,7 +43,7 @@ impl Store {
         owner: &str,
         events: &[StoredEvent],
     ) -> Result<(), Error> {
-        append(&self.write, SUITE_RUNS, (suite, number, owner), events)
+        append(&self.writers, SUITE_RUNS, (suite, number, owner), events)
             .await
             .map_err(failed("store events of a suite's run"))
     }
@@ -104,16 +105,15 @@ impl Store {
     pub(super) async fn change_with_events(
         &self,
         change: Query<'_, sqlx::Any, sqlx::any::AnyArguments>,
-        Table { events: name, id, .. }: Table,
+        table: Table,
         run: (&str, u64),
         events: &[StoredEvent],
     ) -> Result<bool, sqlx::Error> {
-        let mut transaction = self.write.begin().await?;
+        let mut transaction = self.writers.begin().await?;
         if change.execute(&mut *transaction).await?.rows_affected() == 0 {
             return Ok(false);
         }
-        let text = format!("INSERT INTO {name} ({id}, number, seq, at, body) {}", values(events.len()));
-        with_events(text, run, events).execute(&mut *transaction).await?;
+        insert_events(&mut transaction, table, run, events).await?;
         transaction.commit().await?;
         Ok(true)
     }
@@ -137,9 +137,24 @@ impl Store {
     }
 }
 
+/// Inserts events of a run, if there are any.
+pub(super) async fn insert_events(
+    connection: &mut AnyConnection,
+    Table { events: name, id, .. }: Table,
+    run: (&str, u64),
+    events: &[StoredEvent],
+) -> Result<(), sqlx::Error> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    let text = format!("INSERT INTO {name} ({id}, number, seq, at, body) {}", values(events.len()));
+    with_events(text, run, events).execute(connection).await?;
+    Ok(())
+}
+
 /// Appends events to a run of this owner. An existing event stays as it is.
 async fn append(
-    pool: &sqlx::AnyPool,
+    writers: &Writers,
     table: Table,
     (of, number, owner): (&str, u64, &str),
     events: &[StoredEvent],
@@ -152,9 +167,10 @@ async fn append(
         values(events.len()),
         events.len() * 3 + 3,
     );
-    let done = with_events(text, (of, number), events).bind(owner).execute(pool).await;
+    let mut write = writers.statement().await?;
+    let done = with_events(text, (of, number), events).bind(owner).execute(&mut *write).await;
     rows_written(done)?;
-    Ok(())
+    write.commit().await
 }
 
 /// The `VALUES` rows of events: the parameters are the run (once), then sequence number, time and body of each

@@ -9,6 +9,7 @@ use qualitytrace_core::time::Timestamp;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
+use super::events::insert_events;
 use super::runs::{RUNS, stored};
 use super::{Error, NewRun, Store, StoredEvent, StoredRun, failed};
 
@@ -116,7 +117,7 @@ impl Store {
     pub async fn insert_run(&self, run: &NewRun, bound: u64) -> Result<Inserted, Error> {
         let failed = failed("store a run");
         let created = signed(run.created.as_nanos());
-        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        let mut transaction = self.writers.begin().await.map_err(&failed)?;
         let known = sqlx::query("UPDATE resources SET last_run = $1 WHERE kind = 'Test' AND id = $2")
             .bind(created)
             .bind(&run.test)
@@ -136,35 +137,36 @@ impl Store {
         .fetch_one(&mut *transaction)
         .await
         .map_err(&failed)?;
-        let stored = sqlx::query(
+        // SQLite prepares a statement anew for each value that is bound to a `LIMIT`.
+        let (bound, overflow) = (signed(bound), signed(bound.saturating_mul(OVERFLOW)));
+        let text = format!(
             "INSERT INTO runs
                  (test_id, number, test_version, trace_id, state, created, variables, request, owner, turn, client)
              SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9,
-                 CASE WHEN MAX(turn) + $10 > $6 THEN MAX(turn) + $10 ELSE $6 END, $12
+                 CASE WHEN MAX(turn) + $10 > $6 THEN MAX(turn) + $10 ELSE $6 END, $11
              FROM runs WHERE test_id = $1 AND state = 'CREATED'
              HAVING $5 <> 'CREATED'
-                 OR (SELECT COUNT(*) FROM (SELECT 1 FROM runs WHERE state = 'CREATED' LIMIT $11) waiting) < $11
-                 OR ((SELECT COUNT(*) FROM (SELECT 1 FROM runs WHERE state = 'CREATED' LIMIT $13) waiting) < $13
-                     AND (SELECT COUNT(*) FROM runs WHERE state = 'CREATED' AND client = $12)
-                         * (1 + (SELECT COUNT(DISTINCT client) FROM runs WHERE state = 'CREATED' AND client <> $12))
-                         < $11)",
-        )
-        .bind(&run.test)
-        .bind(number)
-        .bind(signed(run.test_version))
-        .bind(run.trace.to_bytes().to_vec())
-        .bind(run.state)
-        .bind(created)
-        .bind(&run.variables)
-        .bind(&run.request)
-        .bind(&run.owner)
-        .bind(signed(nanos(SPACING)))
-        .bind(signed(bound))
-        .bind(&run.client)
-        .bind(signed(bound.saturating_mul(OVERFLOW)))
-        .execute(&mut *transaction)
-        .await
-        .map_err(&failed)?;
+                 OR (SELECT COUNT(*) FROM (SELECT 1 FROM runs WHERE state = 'CREATED' LIMIT {bound}) waiting) < {bound}
+                 OR ((SELECT COUNT(*) FROM (SELECT 1 FROM runs WHERE state = 'CREATED' LIMIT {overflow}) waiting) < {overflow}
+                     AND (SELECT COUNT(*) FROM runs WHERE state = 'CREATED' AND client = $11)
+                         * (1 + (SELECT COUNT(DISTINCT client) FROM runs WHERE state = 'CREATED' AND client <> $11))
+                         < {bound})"
+        );
+        let stored = sqlx::query(AssertSqlSafe(text))
+            .bind(&run.test)
+            .bind(number)
+            .bind(signed(run.test_version))
+            .bind(run.trace.to_bytes().to_vec())
+            .bind(run.state)
+            .bind(created)
+            .bind(&run.variables)
+            .bind(&run.request)
+            .bind(&run.owner)
+            .bind(signed(nanos(SPACING)))
+            .bind(&run.client)
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
         if stored.rows_affected() == 0 {
             return Ok(Inserted::QueueFull);
         }
@@ -271,14 +273,17 @@ impl Store {
         Ok(first != last)
     }
 
-    /// Marks the trigger as about to be sent, and returns the user's command so far. `None` when the run belongs to
-    /// another owner now: the trigger must not be sent then.
+    /// Marks the trigger as about to be sent, appends events, and returns the user's command so far. `None` when the
+    /// run belongs to another owner now: the trigger must not be sent then, and no event is written.
     pub async fn mark_triggered(
         &self,
         test: &str,
         number: u64,
         owner: &str,
+        events: &[StoredEvent],
     ) -> Result<Option<Option<RunCommand>>, Error> {
+        let failed = failed("note that a trigger is sent");
+        let mut transaction = self.writers.begin().await.map_err(&failed)?;
         let command: Option<String> = sqlx::query_scalar(
             "UPDATE runs SET triggered = 1
              WHERE test_id = $1 AND number = $2 AND owner = $3 AND state = 'EXECUTING' AND triggered = 0
@@ -287,10 +292,13 @@ impl Store {
         .bind(test)
         .bind(signed(number))
         .bind(owner)
-        .fetch_optional(&self.write)
+        .fetch_optional(&mut *transaction)
         .await
-        .map_err(failed("note that a trigger is sent"))?;
-        Ok(command.map(|word| RunCommand::named(&word)))
+        .map_err(&failed)?;
+        let Some(word) = command else { return Ok(None) };
+        insert_events(&mut transaction, RUNS, (test, number), events).await.map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(Some(RunCommand::named(&word)))
     }
 
     /// Whether this owner has marked the trigger as sent.

@@ -3,11 +3,12 @@
 use qualitytrace_core::definition::Kind;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
-use sqlx::any::AnyRow;
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
-use super::{Error, Store, failed, rows_written};
+use super::{Error, Store, StoredEvent, failed, rows_written};
 
 /// A run to be stored.
 #[derive(Debug, Clone)]
@@ -96,20 +97,17 @@ pub(super) const SUITE_RUNS: Table = Table {
     numbers: "suite_run_numbers",
 };
 
-/// Moves a run of this owner from one state to another. `false` when it was not in the first, or belongs to another
-/// owner.
-pub(super) async fn move_state<'e>(
-    executor: impl sqlx::Executor<'e, Database = sqlx::Any>,
+/// The statement that moves a run of this owner from one state to another. It changes no row when the run is not in
+/// the first state, or belongs to another owner.
+pub(super) fn move_state<'q>(
     Table { name, id, .. }: Table,
-    (of, number): (&str, u64),
-    owner: &str,
-    (from, to): (&str, &str),
-) -> Result<bool, sqlx::Error> {
+    (of, number): (&'q str, u64),
+    owner: &'q str,
+    (from, to): (&'q str, &'q str),
+) -> Query<'q, sqlx::Any, AnyArguments> {
     let text =
         format!("UPDATE {name} SET state = $1 WHERE {id} = $2 AND number = $3 AND owner = $4 AND state = $5");
-    let query =
-        sqlx::query(AssertSqlSafe(text)).bind(to).bind(of).bind(signed(number)).bind(owner).bind(from);
-    Ok(query.execute(executor).await?.rows_affected() == 1)
+    sqlx::query(AssertSqlSafe(text)).bind(to).bind(of).bind(signed(number)).bind(owner).bind(from)
 }
 
 /// Stores how many assertions of a run passed and failed.
@@ -206,17 +204,18 @@ impl Store {
         Ok(summaries)
     }
 
-    /// Moves a run of this owner from one state to another. `false` when it was not in `from`, or belongs to
-    /// another owner.
+    /// Moves a run of this owner from one state to another and appends events. `false` when it was not in the first
+    /// state, or belongs to another owner; no event is written then.
     pub async fn change_state(
         &self,
         test: &str,
         number: u64,
         owner: &str,
-        from: &str,
-        to: &str,
+        states: (&str, &str),
+        events: &[StoredEvent],
     ) -> Result<bool, Error> {
-        move_state(&self.write, RUNS, (test, number), owner, (from, to))
+        let change = move_state(RUNS, (test, number), owner, states);
+        self.change_with_events(change, RUNS, (test, number), events)
             .await
             .map_err(failed("change the state of a run"))
     }
@@ -304,6 +303,8 @@ impl Store {
 
     /// Stores what a run learned about the shape of this test's trace.
     pub async fn put_history(&self, test: &str, body: &str) -> Result<(), Error> {
+        let failed = failed("store what a run taught");
+        let mut write = self.writers.statement().await.map_err(&failed)?;
         let done = sqlx::query(
             "INSERT INTO histories (test_id, body)
              SELECT $1, $2 WHERE EXISTS (SELECT 1 FROM resources WHERE kind = 'Test' AND id = $1)
@@ -311,10 +312,10 @@ impl Store {
         )
         .bind(test)
         .bind(body)
-        .execute(&self.write)
+        .execute(&mut *write)
         .await;
-        rows_written(done).map_err(failed("store what a run taught"))?;
-        Ok(())
+        rows_written(done).map_err(&failed)?;
+        write.commit().await.map_err(&failed)
     }
 }
 

@@ -20,6 +20,19 @@ pub struct TraceSize {
     pub bytes: u64,
 }
 
+/// The state of a run, and the size of what a reader has not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unread {
+    /// The state.
+    pub state: String,
+    /// When it was created.
+    pub created: Timestamp,
+    /// Bytes of the user-written columns.
+    pub own_bytes: u64,
+    /// Bytes of the events that are not read yet.
+    pub event_bytes: u64,
+}
+
 /// Overhead in memory per span, in bytes.
 const SPAN_BYTES: u64 = 500;
 /// Bytes in memory per byte of an export request: the stored and the decoded form.
@@ -36,31 +49,52 @@ impl TraceSize {
 const OWN_BYTES: &str = "octet_length(r.variables) + octet_length(r.request)";
 
 impl Store {
-    /// Measures a run with its events after `after`.
-    pub async fn run_size(&self, test: &str, number: u64, after: u64) -> Result<u64, Error> {
-        self.size_of_run(RUNS, (test, number), after).await.map_err(failed("measure a run"))
+    /// Measures a run with its events.
+    pub async fn run_size(&self, test: &str, number: u64) -> Result<u64, Error> {
+        let size = self.unread_in(RUNS, (test, number), 0).await.map_err(failed("measure a run"))?;
+        Ok(size.map_or(0, |unread| unread.own_bytes + unread.event_bytes))
     }
 
-    /// Measures a suite run with its events after `after`.
-    pub async fn suite_run_size(&self, suite: &str, number: u64, after: u64) -> Result<u64, Error> {
-        self.size_of_run(SUITE_RUNS, (suite, number), after).await.map_err(failed("measure a suite's run"))
+    /// Measures a suite run with its events.
+    pub async fn suite_run_size(&self, suite: &str, number: u64) -> Result<u64, Error> {
+        let failed = failed("measure a suite's run");
+        let size = self.unread_in(SUITE_RUNS, (suite, number), 0).await.map_err(failed)?;
+        Ok(size.map_or(0, |unread| unread.own_bytes + unread.event_bytes))
     }
 
-    async fn size_of_run(
+    /// Loads the state of a run, and measures its events after `after`.
+    pub async fn unread(&self, test: &str, number: u64, after: u64) -> Result<Option<Unread>, Error> {
+        self.unread_in(RUNS, (test, number), after).await.map_err(failed("measure a run"))
+    }
+
+    /// Loads the state of a suite run, and measures its events after `after`.
+    pub async fn suite_unread(&self, suite: &str, number: u64, after: u64) -> Result<Option<Unread>, Error> {
+        self.unread_in(SUITE_RUNS, (suite, number), after).await.map_err(failed("measure a suite's run"))
+    }
+
+    async fn unread_in(
         &self,
         Table { name, id, events, .. }: Table,
         (of, number): (&str, u64),
         after: u64,
-    ) -> Result<u64, sqlx::Error> {
+    ) -> Result<Option<Unread>, sqlx::Error> {
         let text = format!(
-            "SELECT CAST({OWN_BYTES} + (SELECT COALESCE(SUM(octet_length(e.body)), 0) FROM {events} e
-                 WHERE e.{id} = r.{id} AND e.number = r.number AND e.seq > $3) AS BIGINT)
+            "SELECT r.state, r.created, CAST({OWN_BYTES} AS BIGINT) AS own_bytes,
+                 CAST((SELECT COALESCE(SUM(octet_length(e.body)), 0) FROM {events} e
+                     WHERE e.{id} = r.{id} AND e.number = r.number AND e.seq > $3) AS BIGINT) AS event_bytes
              FROM {name} r WHERE r.{id} = $1 AND r.number = $2"
         );
-        let query = sqlx::query_scalar(AssertSqlSafe(text));
-        let query = query.bind(of.to_owned()).bind(signed(number)).bind(signed(after));
-        let bytes: Option<i64> = query.fetch_optional(&self.read).await?;
-        Ok(bytes.map_or(0, unsigned))
+        let query = sqlx::query(AssertSqlSafe(text)).bind(of).bind(signed(number)).bind(signed(after));
+        let row = query.fetch_optional(&self.read).await?;
+        let unread = |row: AnyRow| {
+            Ok(Unread {
+                state: row.try_get("state")?,
+                created: Timestamp::from_nanos(unsigned(row.try_get("created")?)),
+                own_bytes: unsigned(row.try_get("own_bytes")?),
+                event_bytes: unsigned(row.try_get("event_bytes")?),
+            })
+        };
+        row.map(unread).transpose()
     }
 
     /// Measures a page of runs of a test, newest first: the number of each, and the bytes of the run and its

@@ -167,9 +167,8 @@ impl Store {
         from: &str,
         to: &str,
     ) -> Result<bool, Error> {
-        move_state(&self.write, SUITE_RUNS, (suite, number), owner, (from, to))
-            .await
-            .map_err(failed("change the state of a suite's run"))
+        let done = move_state(SUITE_RUNS, (suite, number), owner, (from, to)).execute(&self.write).await;
+        Ok(done.map_err(failed("change the state of a suite's run"))?.rows_affected() == 1)
     }
 
     /// Stores a user's stop command for a suite run. `false` when it has ended.

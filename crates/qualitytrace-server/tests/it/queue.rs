@@ -117,9 +117,9 @@ async fn a_trigger_is_sent_by_the_owner_only_and_once(database: &Database) {
     let store = with_tests(database, &["t"]).await;
     insert(&store, "t", 1, 10).await;
     claim(&store, "a", 1).await;
-    assert_eq!(store.mark_triggered("t", 1, "b").await.unwrap(), None);
-    assert_eq!(store.mark_triggered("t", 1, "a").await.unwrap(), Some(None));
-    assert_eq!(store.mark_triggered("t", 1, "a").await.unwrap(), None);
+    assert_eq!(store.mark_triggered("t", 1, "b", &[]).await.unwrap(), None);
+    assert_eq!(store.mark_triggered("t", 1, "a", &[]).await.unwrap(), Some(None));
+    assert_eq!(store.mark_triggered("t", 1, "a", &[]).await.unwrap(), None);
     assert!(!store.requeue("t", 1, "a", &event(2)).await.unwrap());
 }
 
@@ -134,7 +134,7 @@ async fn what_a_dead_server_had_is_found(database: &Database) {
         insert(&store, "t", number, 10).await;
     }
     claim(&store, "dead", 2).await;
-    store.mark_triggered("t", 2, "dead").await.unwrap();
+    store.mark_triggered("t", 2, "dead", &[]).await.unwrap();
     assert!(store.orphans().await.unwrap().is_empty());
 
     store.leave("dead").await.unwrap();
@@ -149,8 +149,8 @@ async fn what_a_dead_server_had_is_found(database: &Database) {
     assert!(!store.take_run("t", 2, before, after).await.unwrap());
 
     // Late writes of the dead server, which was only frozen, have no effect.
-    assert_eq!(store.mark_triggered("t", 1, "dead").await.unwrap(), None);
-    assert!(!store.change_state("t", 2, "dead", "EXECUTING", "AWAITING_TRACE").await.unwrap());
+    assert_eq!(store.mark_triggered("t", 1, "dead", &[]).await.unwrap(), None);
+    assert!(!store.change_state("t", 2, "dead", ("EXECUTING", "AWAITING_TRACE"), &[]).await.unwrap());
     assert_eq!(claim(&store, "heir", 9).await, [("t".to_owned(), 1), ("t".to_owned(), 3)]);
 }
 
@@ -163,8 +163,8 @@ async fn a_command_finds_the_owner(database: &Database) {
     // A stop is not undone.
     assert_eq!(store.put_command("t", 1, RunCommand::Skip).await.unwrap().as_deref(), Some("a"));
     assert_eq!(store.commands("a").await.unwrap(), [("t".to_owned(), 1, RunCommand::Stop)]);
-    assert_eq!(store.mark_triggered("t", 1, "a").await.unwrap(), Some(Some(RunCommand::Stop)));
-    assert!(store.change_state("t", 1, "a", "EXECUTING", "STOPPED").await.unwrap());
+    assert_eq!(store.mark_triggered("t", 1, "a", &[]).await.unwrap(), Some(Some(RunCommand::Stop)));
+    assert!(store.change_state("t", 1, "a", ("EXECUTING", "STOPPED"), &[]).await.unwrap());
     assert_eq!(store.put_command("t", 1, RunCommand::Stop).await.unwrap(), None);
     assert_eq!(store.commands("a").await.unwrap(), []);
 }

@@ -252,10 +252,10 @@ async fn run_numbers_are_unique_under_concurrency(database: &Database) {
 async fn one_of_two_state_changes_wins(database: &Database) {
     let store = with_tests(database, &["t", "other"]).await;
     assert_eq!(inserted(&store, &run("t", trace(9))).await, Inserted::Number(1));
-    assert!(!store.change_state("t", 1, "another server", "CREATED", "EXECUTING").await.unwrap());
+    assert!(!store.change_state("t", 1, "another server", ("CREATED", "EXECUTING"), &[]).await.unwrap());
     let (a, b) = tokio::join!(
-        store.change_state("t", 1, "", "CREATED", "EXECUTING"),
-        store.change_state("t", 1, "", "CREATED", "STOPPED"),
+        store.change_state("t", 1, "", ("CREATED", "EXECUTING"), &[]),
+        store.change_state("t", 1, "", ("CREATED", "STOPPED"), &[]),
     );
     assert!(a.unwrap() ^ b.unwrap());
     assert_ne!(store.run("t", 1).await.unwrap().unwrap().state, "CREATED");

@@ -22,7 +22,7 @@ pub(in crate::api) async fn events(
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, LegacyApiError> {
     let number = number(&run)?;
-    memory.hold_texts(app.store.run_size(&tenant.scoped(&test), number, 0).await?).await?;
+    memory.hold_texts(app.store.run_size(&tenant.scoped(&test), number).await?).await?;
     let events = app.store.events(&tenant.scoped(&test), number, 0).await?;
     Ok(plain_json(StatusCode::OK, &legacy::catalogue(&test, number, &read_events(&events))))
 }

@@ -207,7 +207,7 @@ impl Session {
         match topic.about {
             About::Events(sent) => {
                 let (test, number) = (self.tenant.scoped(&topic.id), topic.number);
-                let Ok(bytes) = self.app.store.run_size(&test, number, 0).await else { return Vec::new() };
+                let Ok(bytes) = self.app.store.run_size(&test, number).await else { return Vec::new() };
                 if let Err(problem) = memory.hold_texts(bytes).await {
                     return vec![error(&problem.message).to_string()];
                 }

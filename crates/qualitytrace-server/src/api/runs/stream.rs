@@ -22,7 +22,7 @@ use crate::api::query::Query;
 use crate::api::tenant::Tenant;
 use crate::follow::Following;
 use crate::runner::{RunId, SuiteRunId, SuiteState};
-use crate::store::{self, StoredEvent};
+use crate::store::{self, StoredEvent, Unread};
 
 /// The keep-alive interval of a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -62,7 +62,7 @@ async fn follow(
     followed: Followed,
     seen: u64,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, LegacyApiError> {
-    let (_, created) = followed.standing(&app).await?.ok_or_else(LegacyApiError::missing)?;
+    let created = followed.unread(&app, seen).await?.ok_or_else(LegacyApiError::missing)?.created;
     let mut changes = match &followed {
         Followed::Run(run) => app.runner.follow(run.clone()),
         Followed::Suite(run) => app.runner.follow_suite(run.clone()),
@@ -82,25 +82,19 @@ enum Followed {
 }
 
 impl Followed {
-    /// Whether it has ended, and when it was created; `None` when it does not exist.
-    async fn standing(&self, app: &App) -> Result<Option<(bool, Timestamp)>, store::Error> {
-        Ok(match self {
-            Self::Run(run) => {
-                let stored = app.store.run(&run.test, run.number).await?;
-                let is_over = |state: &str| run::State::named(state).is_none_or(run::State::is_final);
-                stored.map(|run| (is_over(&run.state), run.created))
-            }
-            Self::Suite(run) => {
-                let stored = app.store.suite_run(&run.suite, run.number).await?;
-                stored.map(|run| (SuiteState::is_final(&run.state), run.created))
-            }
-        })
+    /// Its state, and the size of its events after `after`; `None` when it does not exist.
+    async fn unread(&self, app: &App, after: u64) -> Result<Option<Unread>, store::Error> {
+        match self {
+            Self::Run(run) => app.store.unread(&run.test, run.number, after).await,
+            Self::Suite(run) => app.store.suite_unread(&run.suite, run.number, after).await,
+        }
     }
 
-    async fn size(&self, app: &App, after: u64) -> Result<u64, store::Error> {
+    /// Whether this is a state in which it has ended.
+    fn is_final(&self, state: &str) -> bool {
         match self {
-            Self::Run(run) => app.store.run_size(&run.test, run.number, after).await,
-            Self::Suite(run) => app.store.suite_run_size(&run.suite, run.number, after).await,
+            Self::Run(_) => run::State::named(state).is_none_or(run::State::is_final),
+            Self::Suite(_) => SuiteState::is_final(state),
         }
     }
 
@@ -133,15 +127,17 @@ impl Cursor {
             }
             let _ = tokio::time::timeout(self.app.runner.safety_poll(), self.changes.changed()).await;
             // The state is read first: when it is final, the events read after it are complete.
-            let (is_over, created) = self.followed.standing(&self.app).await.ok()??;
-            if created != self.created {
+            let unread = self.followed.unread(&self.app, self.seen).await.ok()??;
+            if unread.created != self.created {
                 return None;
             }
-            self.is_over = is_over;
+            self.is_over = self.followed.is_final(&unread.state);
+            if unread.event_bytes == 0 {
+                continue;
+            }
             // What was read before is sent: the client polls for more.
             self.memory.release();
-            let bytes = self.followed.size(&self.app, self.seen).await.ok()?;
-            self.memory.hold_texts(bytes).await.ok()?;
+            self.memory.hold_texts(unread.event_bytes).await.ok()?;
             let events = self.followed.events(&self.app, self.seen).await.ok()?;
             if let Some(last) = events.last() {
                 self.seen = last.seq;

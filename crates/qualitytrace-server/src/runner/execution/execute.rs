@@ -173,10 +173,10 @@ impl Execution {
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
         let history = retry_while_unavailable(|| async { self.learning.history(&stored.id).await }).await?;
         let mut arrivals = self.arrivals(context.trace, begin, history);
+        log.buffer(&RunEventKind::Triggering { span_id: context.span.to_string() });
         if let Some(command) = log.mark_triggered().await? {
             self.in_progress.send(log.run(), command);
         }
-        log.append(&RunEventKind::Triggering { span_id: context.span.to_string() }).await?;
         let start = clock::now();
         let sent = self.send(log.redactor(), run_span, &stored.id, &trigger, &context).await;
         let end = clock::now();
@@ -186,8 +186,15 @@ impl Execution {
                 return log.fail(State::TriggerFailed, &RunEventKind::from(&failure)).await;
             }
         };
+        let waiting = self.waiting(&stored.id, &test, &settings).await?;
+        let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
+        let confirm = waiting.as_ref().and_then(|waiting| waiting.confirm);
+        let is_awaited = waiting.as_ref().is_some_and(|waiting| waiting.is_awaited);
         let taken_in = async {
             log.buffer(&RunEventKind::Triggered { reply: (&reply).into() });
+            if is_awaited {
+                log.buffer(&RunEventKind::waiting(&policy, confirm));
+            }
             log.change_state(State::Executing, State::AwaitingTrace).await
         };
         taken_in.instrument(spans::response(run_span)).await?;
@@ -195,16 +202,11 @@ impl Execution {
 
         let judge = Judge::compile(&test, variables, generator);
         let root = TriggerSpan { id: context.span, trace: context.trace, start, end }.to_span(&reply);
-        let waiting = self.waiting(&stored.id, &test, &settings).await?;
-        let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
-        let confirm = waiting.as_ref().and_then(|waiting| waiting.confirm);
-        let is_awaited = waiting.as_ref().is_some_and(|waiting| waiting.is_awaited);
         if let Some(Waiting { uninstrumented, .. }) = waiting {
             arrivals.progress.know_uninstrumented(uninstrumented);
             arrivals.progress.answered(end);
         }
         let waited = if is_awaited {
-            log.append(&RunEventKind::waiting(&policy, confirm)).await?;
             let specs = |trace: &_| judge.standing(trace);
             let (trace, span) = (context.trace, context.span);
             let poll = Poll { run: run_span, test: &stored.id, trace, span, root: &root };

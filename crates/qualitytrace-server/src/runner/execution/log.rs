@@ -138,15 +138,19 @@ impl Log {
         &self.run
     }
 
-    /// Moves the run from one state to the next. Fails when it belongs to another owner now.
-    pub(super) async fn change_state(&self, from: State, to: State) -> Result<(), Error> {
+    /// Moves the run from one state to the next and writes the buffered events, both or none. Fails when the run
+    /// belongs to another owner now.
+    pub(super) async fn change_state(&mut self, from: State, to: State) -> Result<(), Error> {
         let RunId { test, number } = &self.run;
+        let events = std::mem::take(&mut self.buffered);
         retry_while_unavailable(|| async {
-            let (from, to) = (from.as_str(), to.as_str());
-            let changed = self.store.change_state(test, *number, &self.owner, from, to).await?;
-            if changed || self.is_in(to).await? { Ok(()) } else { Err(Error::Lost) }
+            let states = (from.as_str(), to.as_str());
+            let changed = self.store.change_state(test, *number, &self.owner, states, &events).await?;
+            if changed || self.is_in(to.as_str()).await? { Ok(()) } else { Err(Error::Lost) }
         })
-        .await
+        .await?;
+        self.wake();
+        Ok(())
     }
 
     /// Whether the run is in this state already: the change was made, and only the answer got lost.
@@ -155,12 +159,13 @@ impl Log {
         Ok(run.is_some_and(|run| run.state == state))
     }
 
-    /// Marks the trigger as about to be sent, and returns the user's command so far. Fails when the run belongs to
-    /// another owner now: the trigger must not be sent then.
-    pub(super) async fn mark_triggered(&self) -> Result<Option<RunCommand>, Error> {
+    /// Marks the trigger as about to be sent, writes the buffered events, and returns the user's command so far.
+    /// Fails when the run belongs to another owner now: the trigger must not be sent then.
+    pub(super) async fn mark_triggered(&mut self) -> Result<Option<RunCommand>, Error> {
         let RunId { test, number } = &self.run;
-        retry_while_unavailable(|| async {
-            let marked = self.store.mark_triggered(test, *number, &self.owner).await?;
+        let events = std::mem::take(&mut self.buffered);
+        let command = retry_while_unavailable(|| async {
+            let marked = self.store.mark_triggered(test, *number, &self.owner, &events).await?;
             match marked {
                 Some(command) => Ok(command),
                 // The mark was made and the answer got lost: this log marks its run once. Commands are repeated.
@@ -168,7 +173,9 @@ impl Log {
                 None => Err(Error::Lost),
             }
         })
-        .await
+        .await?;
+        self.wake();
+        Ok(command)
     }
 
     /// Writes the last event and the final state, both or none: a reader that sees one finds the other, even when

@@ -162,9 +162,8 @@ impl Suites {
         // Plain data with string keys cannot fail to serialize.
         let request = serde_json::to_string(&request).unwrap_or_default();
         let step_of = order.step_of.as_ref();
-        let run = self.queue.enqueue(&order.test, order.variables.clone(), request, step_of).await?;
-        let trace = self.store.run(&run.test, run.number).await?.map(|run| run.trace.to_string());
-        series.add(run.number, trace.unwrap_or_default());
+        let (run, trace) = self.queue.enqueue(&order.test, order.variables.clone(), request, step_of).await?;
+        series.add(run.number, trace.to_string());
         self.store_series(series).await?;
         if series.is_stopped {
             self.queue.stop(&run).await?;
