@@ -18,6 +18,7 @@ on_every_database!(
     what_a_dead_server_had_is_found,
     a_command_finds_the_owner,
     a_silent_server_is_given_up_once,
+    writers_that_come_together_are_stored_or_refused_each_for_itself,
 );
 
 const SECOND: u64 = 1_000_000_000;
@@ -181,4 +182,37 @@ async fn a_silent_server_is_given_up_once(database: &Database) {
     assert!(store.give_up(seen).await.unwrap());
     assert!(!store.give_up(seen).await.unwrap());
     assert!(!store.heartbeat("a", Duration::ZERO).await.unwrap());
+}
+
+async fn writers_that_come_together_are_stored_or_refused_each_for_itself(database: &Database) {
+    let store = with_tests(database, &["t", "given up"]).await;
+    let begin = |test: &'static str, bound: u64| {
+        let store = store.clone();
+        tokio::spawn(async move { insert(&store, test, 1, bound).await })
+    };
+    let writers: Vec<_> =
+        (0..40).map(|_| (begin("t", 1_000), begin("t", 0), begin("no test", 1_000))).collect();
+    let abandoned: Vec<_> = (0..40).map(|_| begin("given up", 1_000)).collect();
+    for (at, writer) in abandoned.iter().enumerate() {
+        // Some have not begun, some are in the middle of it.
+        for _ in 0..at {
+            tokio::task::yield_now().await;
+        }
+        writer.abort();
+    }
+    let mut numbers = Vec::new();
+    for (stored, full, missing) in writers {
+        assert_eq!(full.await.unwrap(), Inserted::QueueFull);
+        assert_eq!(missing.await.unwrap(), Inserted::NoTest);
+        let Inserted::Number(number) = stored.await.unwrap() else { panic!("the queue has room") };
+        numbers.push(number);
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=40).collect::<Vec<u64>>(), "a refused run takes no number");
+    assert_eq!(insert(&store, "t", 2, 1_000).await, Inserted::Number(41));
+    let (count, runs) = store.runs("given up", 100, 0).await.unwrap();
+    assert_eq!(count, runs.len() as u64);
+    for run in runs {
+        assert_eq!(store.events(&run.test, run.number, 0).await.unwrap().len(), 1, "all or nothing");
+    }
 }

@@ -179,6 +179,27 @@ async fn spans_that_arrive_together_share_a_sync() {
 }
 
 #[tokio::test]
+async fn runs_that_start_together_share_syncs() {
+    let Some(strace) = strace() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut traced = Traced::start(&strace, folder.path(), &[]).await;
+    traced.put_test(0).await;
+    let mut requests = tokio::task::JoinSet::new();
+    let asked = now();
+    for _ in 0..60 {
+        requests.spawn(traced.client.post(traced.server.url("/api/tests/t0/run")).json(&json!({})).send());
+    }
+    for started in requests.join_all().await {
+        assert_eq!(started.unwrap().status(), StatusCode::OK);
+    }
+    let between = (asked, now());
+    let (record, _) = traced.end().await;
+    let syncs = record.syncs(&folder.path().join("data"), between);
+    // Each alone would take two at least: for the run, and for its entry in the audit log.
+    assert!((1..100).contains(&syncs), "{syncs} syncs for 60 runs");
+}
+
+#[tokio::test]
 async fn what_was_acknowledged_is_there_after_a_power_cut() {
     let Some(strace) = strace() else { return };
     let folder = tempfile::tempdir().unwrap();
