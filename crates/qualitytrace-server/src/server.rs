@@ -10,6 +10,7 @@ use axum::Router;
 use axum::extract::{OriginalUri, Request};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
+use futures_util::future::BoxFuture;
 use http::Uri;
 use http::uri::PathAndQuery;
 use qualitytrace_core::wait::Learned;
@@ -112,7 +113,14 @@ impl Server {
     }
 
     /// Starts the server and records into this telemetry.
-    pub async fn start_watched(config: Config, telemetry: Telemetry) -> Result<Self, Error> {
+    ///
+    /// Boxed, like the other futures that this crate offers to programs: the body of an `async fn` is compiled again in
+    /// every crate that awaits it, and this one is most of the server.
+    pub fn start_watched(config: Config, telemetry: Telemetry) -> BoxFuture<'static, Result<Self, Error>> {
+        Box::pin(Self::start_with(config, telemetry))
+    }
+
+    async fn start_with(config: Config, telemetry: Telemetry) -> Result<Self, Error> {
         // Fails only when the program has installed a provider already; that one serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let [main_tls, otlp_tls] = acceptors(&config);
@@ -251,13 +259,17 @@ impl Server {
     }
 
     /// Returns all that runs have learned so far.
-    pub async fn learned(&self) -> Result<Learned, Error> {
-        Ok(self.runner.learned().await?)
+    pub fn learned(&self) -> BoxFuture<'_, Result<Learned, Error>> {
+        Box::pin(async { Ok(self.runner.learned().await?) })
     }
 
     /// Shuts down gracefully: accepts no new requests, lets those under way end, and stores everything that was
     /// received.
-    pub async fn shutdown(self) {
+    pub fn shutdown(self) -> BoxFuture<'static, ()> {
+        Box::pin(self.stop_everything())
+    }
+
+    async fn stop_everything(self) {
         // Fails only when all listeners have ended already.
         let _ = self.stop.send(true);
         for listener in self.listeners {

@@ -44,6 +44,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyQueryResult};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -198,20 +199,24 @@ impl Store {
 
     /// Opens the database; its secrets are sealed with the key from this place.
     pub async fn open_sealed(url: &str, key: KeyPlace) -> Result<Self, Error> {
-        let store = Self::open_unchecked(url, Vault::open(key)?).await?;
-        store.check_key().await?;
-        Ok(store)
+        Self::open_with(url, Vault::open(key)?).await
     }
 
     /// Opens the database with a vault that may know previous keys.
-    pub async fn open_with(url: &str, vault: Vault) -> Result<Self, Error> {
-        let store = Self::open_unchecked(url, vault).await?;
-        store.check_key().await?;
-        Ok(store)
+    pub fn open_with(url: &str, vault: Vault) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(async {
+            let store = Self::connect(url, vault).await?;
+            store.check_key().await?;
+            Ok(store)
+        })
     }
 
     /// Opens the database without checking that the key is the one of this database: to drop what no key opens.
-    pub async fn open_unchecked(url: &str, vault: Vault) -> Result<Self, Error> {
+    pub fn open_unchecked(url: &str, vault: Vault) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::connect(url, vault))
+    }
+
+    async fn connect(url: &str, vault: Vault) -> Result<Self, Error> {
         let backend = Self::check(url)?;
         sqlx::any::install_default_drivers();
         let shown = without_password(url);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use sqlx::any::AnyConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
@@ -105,7 +106,15 @@ pub struct Restored {
 
 /// Writes a consistent snapshot of the database into a new file; servers may go on meanwhile. Rows with damaged
 /// content are kept as they are, and reported.
-pub async fn backup(
+pub fn backup<'a>(
+    url: &'a str,
+    path: &'a Path,
+    progress: &'a mut (dyn FnMut(u64) + Send),
+) -> BoxFuture<'a, Result<(Counts, Check), MaintenanceError>> {
+    Box::pin(write_backup(url, path, progress))
+}
+
+async fn write_backup(
     url: &str,
     path: &Path,
     progress: &mut (dyn FnMut(u64) + Send),
@@ -150,7 +159,16 @@ pub fn check_backup(
 }
 
 /// Restores a backup into a database that no server works on and that is empty, or may be replaced.
-pub async fn restore(
+pub fn restore<'a>(
+    url: &'a str,
+    path: &'a Path,
+    force: bool,
+    progress: &'a mut (dyn FnMut(u64) + Send),
+) -> BoxFuture<'a, Result<Restored, MaintenanceError>> {
+    Box::pin(read_backup(url, path, force, progress))
+}
+
+async fn read_backup(
     url: &str,
     path: &Path,
     force: bool,

@@ -1,6 +1,7 @@
 //! Verification of a database: pages, tables, references, texts, traces, and secrets that no key opens. Read-only.
 
 use futures_util::TryStreamExt as _;
+use futures_util::future::BoxFuture;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Row as _};
 
 use super::check::{Check, chunk_fault, event_fault};
@@ -30,7 +31,16 @@ const REFERENCES: &[(&str, &str, &str)] = &[
 ];
 
 /// Runs all checks on one snapshot, and reports each one when it is done.
-pub async fn verify(
+pub fn verify<'a>(
+    url: &'a str,
+    vault: &'a Vault,
+    progress: &'a mut (dyn FnMut(&str, u64) + Send),
+    done: &'a mut (dyn FnMut(Check) + Send),
+) -> BoxFuture<'a, Result<(), MaintenanceError>> {
+    Box::pin(run_checks(url, vault, progress, done))
+}
+
+async fn run_checks(
     url: &str,
     vault: &Vault,
     progress: &mut (dyn FnMut(&str, u64) + Send),
