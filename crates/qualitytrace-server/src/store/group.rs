@@ -194,7 +194,7 @@ struct CommitError {
 
 impl CommitError {
     fn of(error: &sqlx::Error) -> Self {
-        let code = error.as_database_error().and_then(|error| error.code());
+        let code = error.as_database_error().and_then(DatabaseError::code);
         Self { message: error.to_string(), code: code.map(Cow::into_owned) }
     }
 }

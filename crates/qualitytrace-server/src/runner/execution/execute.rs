@@ -190,14 +190,8 @@ impl Execution {
         let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
         let confirm = waiting.as_ref().and_then(|waiting| waiting.confirm);
         let is_awaited = waiting.as_ref().is_some_and(|waiting| waiting.is_awaited);
-        let taken_in = async {
-            log.buffer(&RunEventKind::Triggered { reply: (&reply).into() });
-            if is_awaited {
-                log.buffer(&RunEventKind::waiting(&policy, confirm));
-            }
-            log.change_state(State::Executing, State::AwaitingTrace).await
-        };
-        taken_in.instrument(spans::response(run_span)).await?;
+        let awaiting = is_awaited.then(|| RunEventKind::waiting(&policy, confirm));
+        store_reply(log, &reply, awaiting.as_ref()).instrument(spans::response(run_span)).await?;
         drop(permit);
 
         let judge = Judge::compile(&test, variables, generator);
@@ -328,6 +322,15 @@ impl Execution {
         let test = read(&stored)?;
         Ok((stored, test))
     }
+}
+
+/// Stores the reply to the trigger, and how its trace is waited for, if it is.
+async fn store_reply(log: &mut Log, reply: &Reply, awaiting: Option<&RunEventKind>) -> Result<(), Error> {
+    log.buffer(&RunEventKind::Triggered { reply: reply.into() });
+    if let Some(awaiting) = awaiting {
+        log.buffer(awaiting);
+    }
+    log.change_state(State::Executing, State::AwaitingTrace).await
 }
 
 /// Judges in the spans of outputs and assertions: both are found in one go, but tests of the server expect a span
