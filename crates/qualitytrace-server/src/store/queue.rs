@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
 use super::events::insert_events;
-use super::runs::{RUNS, stored};
+use super::runs::{RUNS, move_state, stored};
 use super::{Error, NewRun, Store, StoredEvent, StoredRun, failed};
 
 /// How far a run is queued behind the previous run of the same test. A client that requests a thousand runs at once
@@ -377,6 +377,22 @@ impl Store {
         .await
         .map_err(failed("take a run"))?;
         Ok(done.rows_affected() == 1)
+    }
+
+    /// Moves a run of this owner from one state to another and appends events. `false` when it was not in the first
+    /// state, or belongs to another owner; no event is written then.
+    pub async fn change_state(
+        &self,
+        test: &str,
+        number: u64,
+        owner: &str,
+        states: (&str, &str),
+        events: &[StoredEvent],
+    ) -> Result<bool, Error> {
+        let change = move_state(RUNS, (test, number), owner, states);
+        self.change_with_events(change, RUNS, (test, number), events)
+            .await
+            .map_err(failed("change the state of a run"))
     }
 
     /// Ends a run in progress of this owner. `false` when it has ended or belongs to another owner; nothing is

@@ -8,7 +8,7 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
-use super::{Error, Store, StoredEvent, failed, rows_written};
+use super::{Error, Store, failed, rows_written};
 
 /// A run to be stored.
 #[derive(Debug, Clone)]
@@ -202,22 +202,6 @@ impl Store {
             }
         }
         Ok(summaries)
-    }
-
-    /// Moves a run of this owner from one state to another and appends events. `false` when it was not in the first
-    /// state, or belongs to another owner; no event is written then.
-    pub async fn change_state(
-        &self,
-        test: &str,
-        number: u64,
-        owner: &str,
-        states: (&str, &str),
-        events: &[StoredEvent],
-    ) -> Result<bool, Error> {
-        let change = move_state(RUNS, (test, number), owner, states);
-        self.change_with_events(change, RUNS, (test, number), events)
-            .await
-            .map_err(failed("change the state of a run"))
     }
 
     /// Points a run at another trace.
