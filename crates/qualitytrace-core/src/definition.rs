@@ -3,6 +3,10 @@
 //! [`read`] parses a YAML or JSON file into resources. It is total: every text gives the resources that could be
 //! read and a list of diagnostics, each with its place in the file. Nothing is dropped silently: an unknown key is
 //! a warning.
+//!
+//! Each kind of resource is one module or folder that has its type, its reader and its JSON side by side. What all of
+//! them share is `reader` (fields of a mapping), `shape` (parts of the JSON), `text` and `period`; `write` and this
+//! module only choose by kind.
 
 mod analyzer;
 mod check;
@@ -331,11 +335,11 @@ fn content(reader: &Reader<'_>, kind: Kind, spec: &Node) -> Option<Resource> {
         Kind::TestSuite => suite::read(reader, spec).map(Resource::TestSuite),
         Kind::VariableSet => variables::read(reader, spec).map(Resource::VariableSet),
         Kind::DataStore => source::read(reader, spec).map(Resource::DataStore),
-        Kind::PollingProfile => settings::polling_profile(reader, spec).map(Resource::PollingProfile),
+        Kind::PollingProfile => settings::polling_profile::read(reader, spec).map(Resource::PollingProfile),
         Kind::Analyzer => analyzer::read(reader, spec).map(Resource::Analyzer),
-        Kind::TestRunner => settings::test_runner(reader, spec).map(Resource::TestRunner),
-        Kind::Config => settings::config(reader, spec).map(Resource::Config),
-        Kind::Demo => settings::demo(reader, spec).map(Resource::Demo),
+        Kind::TestRunner => settings::test_runner::read(reader, spec).map(Resource::TestRunner),
+        Kind::Config => settings::config::read(reader, spec).map(Resource::Config),
+        Kind::Demo => settings::demo::read(reader, spec).map(Resource::Demo),
     }
 }
 

@@ -1,6 +1,8 @@
-//! The reader of the analyzer's configuration.
+//! The analyzer's configuration: its reader and JSON. The types are the analyzer's own.
 
 use qualitytrace_config::tree::Node;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::reader::{Fields, Reader};
 use crate::analyzer::{Analyzer, Level, Plugin, PluginId, Rule, RuleId};
@@ -125,5 +127,75 @@ fn with_guess(diagnostic: Diagnostic, word: &str, known: &[&str]) -> Diagnostic 
     match nearest(word, known.iter().copied()) {
         Some(near) => diagnostic.helped(format!("did you mean `{near}`?")),
         None => diagnostic,
+    }
+}
+
+/// The plugins and rules of the analyzer.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct AnalyzerSpec<'a> {
+    id: &'a str,
+    name: &'a str,
+    enabled: bool,
+    minimum_score: u32,
+    /// Null only in the answer to a definition without it.
+    plugins: Option<Vec<PluginSpec<'a>>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PluginSpec<'a> {
+    /// `standards`, `common` or `security`.
+    id: &'static str,
+    enabled: bool,
+    rules: Vec<RuleSpec<'a>>,
+    name: &'a str,
+    description: &'a str,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RuleSpec<'a> {
+    id: &'static str,
+    weight: u32,
+    /// `error`, `warning` or `disabled`.
+    error_level: &'static str,
+    name: &'a str,
+    error_description: &'a str,
+    description: &'a str,
+    tips: Option<&'a [String]>,
+}
+
+impl<'a> AnalyzerSpec<'a> {
+    pub(super) fn of(id: &'a str, analyzer: &'a Analyzer) -> Self {
+        let plugins = analyzer.plugins.iter().map(PluginSpec::of).collect();
+        let Analyzer { name, enabled, minimum_score, .. } = analyzer;
+        Self { id, name, enabled: *enabled, minimum_score: *minimum_score, plugins: Some(plugins) }
+    }
+}
+
+impl<'a> PluginSpec<'a> {
+    fn of(plugin: &'a Plugin) -> Self {
+        Self {
+            id: plugin.id.as_str(),
+            enabled: plugin.enabled,
+            rules: plugin.rules.iter().map(RuleSpec::of).collect(),
+            name: &plugin.name,
+            description: &plugin.description,
+        }
+    }
+}
+
+impl<'a> RuleSpec<'a> {
+    fn of(rule: &'a Rule) -> Self {
+        Self {
+            id: rule.id.as_str(),
+            weight: rule.weight,
+            error_level: rule.level.as_str(),
+            name: &rule.name,
+            error_description: &rule.error_description,
+            description: &rule.description,
+            tips: rule.tips.as_deref(),
+        }
     }
 }

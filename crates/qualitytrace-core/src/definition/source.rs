@@ -1,10 +1,29 @@
 //! Data stores: the sources of traces.
+//!
+//! Each kind of data store that is queried is one module, and so is each part that several kinds have: its type, its
+//! reader and its JSON.
 
+mod aws_xray;
+mod azure_app_insights;
+mod grpc_client;
 mod read;
+mod search_index;
+mod signalfx;
+mod sumo_logic;
+mod tempo;
+mod tls;
+mod write;
 
+pub use aws_xray::AwsXray;
+pub use azure_app_insights::AzureAppInsights;
+pub use grpc_client::GrpcClient;
 pub(super) use read::read;
-
-use super::text::Text;
+pub use search_index::SearchIndex;
+pub use signalfx::SignalFx;
+pub use sumo_logic::SumoLogic;
+pub use tempo::{HttpClient, Tempo};
+pub use tls::{Tls, TlsSettings};
+pub(super) use write::DataStoreSpec;
 
 /// The source of traces. A server has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,140 +147,4 @@ impl Sender {
             Self::Dash0 => "dash0",
         }
     }
-}
-
-/// The connection to a gRPC server.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct GrpcClient {
-    /// Host and port.
-    pub endpoint: String,
-    /// Bytes of the read buffer; 0 means the default.
-    pub read_buffer_size: i64,
-    /// Bytes of the write buffer; 0 means the default.
-    pub write_buffer_size: i64,
-    /// Whether calls wait until a lost connection is restored.
-    pub wait_for_ready: bool,
-    /// Metadata for every call.
-    pub headers: Vec<(String, Text)>,
-    /// Kept for old files.
-    pub balancer_name: String,
-    /// The compression of calls; empty means none.
-    pub compression: String,
-    /// The TLS settings.
-    pub tls: Option<Tls>,
-}
-
-/// The connection to an HTTP server.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct HttpClient {
-    /// Its address.
-    pub url: String,
-    /// Headers for every request.
-    pub headers: Vec<(String, Text)>,
-    /// The TLS settings.
-    pub tls: Option<Tls>,
-}
-
-/// The TLS settings of a connection.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tls {
-    /// Whether TLS is off.
-    pub insecure: bool,
-    /// Whether the certificate is not verified.
-    pub insecure_skip_verify: bool,
-    /// The server name that the certificate must match.
-    pub server_name: String,
-    /// Certificates and versions.
-    pub settings: Option<TlsSettings>,
-}
-
-/// Certificates and versions of a TLS connection.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TlsSettings {
-    /// The certificate authorities to trust.
-    pub ca_file: String,
-    /// The client certificate.
-    pub cert_file: String,
-    /// The client key.
-    pub key_file: String,
-    /// The minimum TLS version.
-    pub min_version: String,
-    /// The maximum TLS version.
-    pub max_version: String,
-}
-
-/// Grafana Tempo, by protocol.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tempo {
-    /// Over gRPC.
-    Grpc(GrpcClient),
-    /// Over HTTP.
-    Http(HttpClient),
-    /// Not configured: it cannot be queried.
-    Unset,
-}
-
-/// An index of spans.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SearchIndex {
-    /// Addresses of the nodes; `None` when the file has none.
-    pub addresses: Option<Vec<String>>,
-    /// The user name.
-    pub username: String,
-    /// The password.
-    pub password: String,
-    /// The index.
-    pub index: String,
-    /// The certificate to trust, as text.
-    pub certificate: String,
-    /// Whether the certificate is not verified.
-    pub insecure_skip_verify: bool,
-}
-
-/// SignalFx.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SignalFx {
-    /// The realm.
-    pub realm: String,
-    /// The token.
-    pub token: String,
-}
-
-/// AWS X-Ray.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AwsXray {
-    /// The region.
-    pub region: String,
-    /// The access key's id.
-    pub access_key_id: String,
-    /// The access key.
-    pub secret_access_key: String,
-    /// The session token.
-    pub session_token: String,
-    /// Whether the default credentials of the machine are used.
-    pub use_default_auth: bool,
-}
-
-/// Azure Application Insights.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AzureAppInsights {
-    /// Whether credentials come from Active Directory.
-    pub use_azure_active_directory_auth: bool,
-    /// The token.
-    pub access_token: String,
-    /// The resource.
-    pub resource_arm_id: String,
-    /// `direct` queries Azure; `collector` means that traces are sent to this server.
-    pub connection_type: String,
-}
-
-/// Sumo Logic.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SumoLogic {
-    /// The address of its API.
-    pub url: String,
-    /// The access key's id.
-    pub access_id: String,
-    /// The access key.
-    pub access_key: String,
 }

@@ -1,19 +1,28 @@
-//! Test suites, and their reader.
+//! Test suites: their type, reader and JSON, and the references between their steps.
+
+mod data;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use qualitytrace_config::tree::{Node, Shape};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+pub use data::Data;
 
 use super::period::{self, Period};
 use super::reader::Reader;
+use super::shape::{is_blank, texts};
+use super::stored::{Stored, Summary};
+use super::test::TestSpec;
 use super::text::{Text, is_path};
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
 use crate::lang::limits::MAX_DIAGNOSTICS;
+use data::TableSpec;
 
-/// Maximum number of rows of a data table. Each row runs every step.
-const MOST_ROWS: usize = 1_000;
 /// Maximum number of steps of a suite.
 const MOST_STEPS: usize = 1_000;
 /// Maximum of steps times rows: each is a run.
@@ -84,89 +93,6 @@ impl From<&str> for Step {
     }
 }
 
-/// A table of values.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Data {
-    /// Its rows: names and values.
-    pub rows: Vec<Vec<(String, Text)>>,
-    /// Further rows as CSV with the names in the first line; a path for the command line.
-    pub csv: Option<Text>,
-}
-
-impl Data {
-    /// Returns the path from which the command line reads the CSV; `None` when the text is the CSV itself.
-    pub fn file(&self) -> Option<&Text> {
-        self.csv.as_ref().filter(|csv| is_path(&csv.value) && !csv.value.contains('\n'))
-    }
-
-    /// Returns every row, those of the CSV included. A file is not read, and invalid CSV is left out.
-    pub fn values(&self) -> Vec<Vec<(String, String)>> {
-        let written = self
-            .rows
-            .iter()
-            .map(|row| row.iter().map(|(name, value)| (name.clone(), value.value.clone())).collect());
-        let csv = self.csv.as_ref().filter(|_| self.file().is_none());
-        let csv = csv.and_then(|csv| table(&csv.value).ok()).map(|(_, rows)| rows);
-        written.chain(csv.into_iter().flatten()).collect()
-    }
-
-    /// Checks a CSV text that belongs to this table; diagnostics point at `place`.
-    pub fn check_csv(&self, text: &str, place: &Range<usize>) -> Vec<Diagnostic> {
-        let wrong = |message: String, help: &str| {
-            vec![Diagnostic::error("wrong-csv", place.clone(), message).helped(help)]
-        };
-        let columns = match table(text) {
-            Ok((columns, _)) => columns,
-            Err(error) => {
-                let help = "write the names in the first line and as many values in every other one";
-                return wrong(format!("this is no CSV: {error}"), help);
-            }
-        };
-        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        if let Some((_, twice)) = columns.iter().enumerate().find(|(at, name)| columns[..*at].contains(name))
-        {
-            return wrong(
-                format!("the CSV has the column `{twice}` twice"),
-                "give each column a name of its own",
-            );
-        }
-        self.columns().map(|first| uneven("the CSV", &columns, &first, place)).unwrap_or_default()
-    }
-
-    /// Returns the names of the first row in `rows`.
-    fn columns(&self) -> Option<Vec<&str>> {
-        Some(self.rows.first()?.iter().map(|(name, _)| name.as_str()).collect())
-    }
-}
-
-/// Reports names that `row` lacks or has in addition, compared with the first row.
-fn uneven(row: &str, names: &[&str], first: &[&str], place: &Range<usize>) -> Vec<Diagnostic> {
-    let lacks = first.iter().filter(|name| !names.contains(name));
-    let has = names.iter().filter(|name| !first.contains(name));
-    lacks
-        .map(|name| format!("{row} has no `{name}`, which the first row has"))
-        .chain(has.map(|name| format!("{row} has `{name}`, which the first row has not")))
-        .map(|message| {
-            Diagnostic::error("uneven-row", place.clone(), message).helped("give every row the same names")
-        })
-        .collect()
-}
-
-/// The columns of a CSV text, which its first line names.
-type Columns = Vec<String>;
-/// Names and values of each row.
-type Rows = Vec<Vec<(String, String)>>;
-
-/// Parses a CSV text.
-fn table(text: &str) -> Result<(Columns, Rows), csv::Error> {
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(text.as_bytes());
-    let names: Columns = reader.headers()?.iter().map(ToOwned::to_owned).collect();
-    let row =
-        |record: csv::StringRecord| names.iter().cloned().zip(record.iter().map(ToOwned::to_owned)).collect();
-    let rows = reader.records().map(|record| Ok(row(record?))).collect::<Result<Rows, csv::Error>>()?;
-    Ok((names, rows))
-}
-
 pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
     let mut fields = reader.fields(node, "a test suite")?;
     let mut steps = |key| fields.items(key).iter().filter_map(|node| step(reader, node)).collect();
@@ -178,7 +104,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
         setup,
         steps: main,
         teardown,
-        data: fields.get("data").and_then(|node| data(reader, node)),
+        data: fields.get("data").and_then(|node| data::read(reader, node)),
     };
     fields.int("version");
     fields.text("createdAt");
@@ -239,38 +165,6 @@ fn step(reader: &Reader<'_>, node: &Node) -> Option<Step> {
         reader.error("empty-step", node.span.clone(), "this step names no test");
     }
     Some(step)
-}
-
-fn data(reader: &Reader<'_>, node: &Node) -> Option<Data> {
-    let mut fields = reader.fields(node, "`data`")?;
-    let rows = fields.items("rows");
-    let data = Data {
-        rows: rows.iter().map(|row| reader.pairs(row, "a row")).collect(),
-        csv: fields.text("csv").filter(|csv| !csv.is_empty()),
-    };
-    fields.finish();
-    if let Some(csv) = data.csv.as_ref().filter(|_| data.file().is_none()) {
-        for found in data.check_csv(&csv.value, &place(csv)) {
-            reader.report(found);
-        }
-    }
-    let count = data.values().len();
-    if count > MOST_ROWS {
-        let message = format!("a table has at most {MOST_ROWS} rows, and this one has {count}");
-        reader.error("too-large", node.span.clone(), message);
-    }
-    let columns = data.columns().unwrap_or_default();
-    for (row, place) in data.rows.iter().zip(rows).skip(1) {
-        let names: Vec<&str> = row.iter().map(|(name, _)| name.as_str()).collect();
-        for found in uneven("this row", &names, &columns, &place.span) {
-            reader.report(found);
-        }
-    }
-    if data.rows.is_empty() && data.csv.is_none() {
-        let diagnostic = Diagnostic::error("empty-data", node.span.clone(), "the table has no rows");
-        reader.report(diagnostic.helped("give it `rows` or `csv`"));
-    }
-    Some(data)
 }
 
 /// Checks how the steps refer to one another.
@@ -382,4 +276,85 @@ pub(crate) fn waits_for(steps: &[Step]) -> Vec<Vec<usize>> {
 
 fn place(text: &Text) -> Range<usize> {
     text.place(0..text.value.len())
+}
+
+/// A suite of tests.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct TestSuiteSpec<'a> {
+    #[serde(skip_serializing_if = "is_blank")]
+    id: &'a str,
+    /// Only with the augmented header.
+    #[serde(skip_serializing_if = "is_blank")]
+    created_at: Option<&'a str>,
+    name: &'a str,
+    description: &'a str,
+    /// Only with the augmented header.
+    #[serde(skip_serializing_if = "is_blank")]
+    version: Option<u32>,
+    #[serde(skip_serializing_if = "is_blank")]
+    setup: Vec<StepSpec<'a>>,
+    /// Null if there are none, as older clients expect.
+    steps: Option<Vec<StepSpec<'a>>>,
+    #[serde(skip_serializing_if = "is_blank")]
+    teardown: Vec<StepSpec<'a>>,
+    #[serde(skip_serializing_if = "is_blank")]
+    data: Option<TableSpec<'a>>,
+    /// Only with the augmented header.
+    #[serde(skip_serializing_if = "is_blank")]
+    #[schemars(with = "Vec<TestSpec<'_>>")]
+    full_steps: &'a [Value],
+    /// Only with the augmented header.
+    #[serde(skip_serializing_if = "is_blank")]
+    summary: Option<&'a Summary>,
+}
+
+impl<'a> TestSuiteSpec<'a> {
+    pub(super) fn of(id: &'a str, suite: &'a TestSuite, stored: &'a Stored) -> Self {
+        let steps = |steps: &'a [Step]| steps.iter().map(StepSpec::of).collect::<Vec<_>>();
+        Self {
+            id,
+            created_at: stored.created_at.as_deref(),
+            name: &suite.name,
+            description: &suite.description,
+            version: stored.version,
+            setup: steps(&suite.setup),
+            steps: Some(steps(&suite.steps)).filter(|steps| !steps.is_empty()),
+            teardown: steps(&suite.teardown),
+            data: suite.data.as_ref().map(TableSpec::of),
+            full_steps: stored.full_steps.as_deref().unwrap_or_default(),
+            summary: stored.summary.as_ref(),
+        }
+    }
+}
+
+/// A step: the test alone, as older clients expect, or an object if it has further keys.
+#[derive(PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum StepSpec<'a> {
+    Test(&'a str),
+    #[serde(rename_all = "camelCase")]
+    More {
+        test: &'a str,
+        #[serde(skip_serializing_if = "is_blank")]
+        name: &'a str,
+        #[serde(skip_serializing_if = "is_blank")]
+        depends_on: Option<Vec<&'a str>>,
+        #[serde(skip_serializing_if = "is_blank")]
+        timeout: Option<&'a str>,
+    },
+}
+
+impl<'a> StepSpec<'a> {
+    fn of(step: &'a Step) -> Self {
+        if *step == (Step { test: step.test.clone(), ..Step::default() }) {
+            return Self::Test(&step.test.value);
+        }
+        Self::More {
+            test: &step.test.value,
+            name: step.name.as_ref().map_or("", |name| &name.value),
+            depends_on: step.depends_on.as_deref().map(texts),
+            timeout: period::text(step.timeout.as_ref()),
+        }
+    }
 }

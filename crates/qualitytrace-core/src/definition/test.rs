@@ -1,17 +1,29 @@
-//! Tests, and their reader.
+//! Tests: their type, reader and JSON, and the same for their parts.
+
+mod output;
+mod profile;
+mod spec;
 
 use qualitytrace_config::tree::Node;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use output::Output;
+pub use profile::Profile;
+pub use spec::Spec;
 
 use super::is_map;
 use super::reader::{Fields, Reader};
-use super::settings::{self, PollingProfile};
-use super::text::{Text, is_path};
-use super::trigger::{self, Trigger};
+use super::settings::polling_profile;
+use super::shape::is_blank;
+use super::stored::{Stored, Summary};
+use super::text::Text;
+use super::trigger::{self, Trigger, TriggerSpec};
 use crate::lang::Diagnostic;
 use crate::series::Attempts;
-
-/// The id of singletons.
-const CURRENT: &str = "current";
+use output::OutputSpec;
+use profile::ProfileSpec;
+use spec::SpanSpec;
 
 /// A trigger, and what must hold for the trace that it causes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -47,47 +59,6 @@ impl Test {
     }
 }
 
-/// The polling profile of a test.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Profile {
-    /// An id, or a path for the command line, which substitutes the profile itself.
-    Named(Text),
-    /// Its own profile.
-    Own(Box<PollingProfile>),
-}
-
-impl Profile {
-    /// Returns the path, if it is named by one.
-    pub fn path(&self) -> Option<&Text> {
-        match self {
-            Self::Named(name) if is_path(&name.value) => Some(name),
-            Self::Named(_) | Self::Own(_) => None,
-        }
-    }
-}
-
-/// What must hold for the spans that a selector selects.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Spec {
-    /// A title for reports.
-    pub name: Option<String>,
-    /// The selector; an empty text selects all spans.
-    pub selector: Text,
-    /// What must hold for each of them.
-    pub assertions: Vec<Text>,
-}
-
-/// A value that a test passes to its own specs and to later tests.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Output {
-    /// The name of the variable.
-    pub name: Text,
-    /// The selector of the span to read it from.
-    pub selector: Text,
-    /// The expression that gives its value.
-    pub value: Text,
-}
-
 pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Test> {
     let mut fields = reader.fields(node, "a test")?;
     if !fields.has("name") && !fields.has("trigger") {
@@ -105,11 +76,11 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Test> {
         name: fields.string("name").unwrap_or_default(),
         description: fields.string("description").unwrap_or_default(),
         trigger: fields.get("trigger").and_then(|node| trigger::read(reader, node)),
-        specs: fields.items("specs").iter().filter_map(|node| spec(reader, node)).collect(),
-        outputs: fields.items("outputs").iter().filter_map(|node| output(reader, node)).collect(),
+        specs: fields.items("specs").iter().filter_map(|node| spec::read(reader, node)).collect(),
+        outputs: fields.items("outputs").iter().filter_map(|node| output::read(reader, node)).collect(),
         skip_trace_collection: fields.flag("skipTraceCollection").unwrap_or_default(),
-        polling_profile: fields.get("pollingProfile").and_then(|node| profile(reader, node)),
-        uninstrumented: settings::uninstrumented(&mut fields),
+        polling_profile: fields.get("pollingProfile").and_then(|node| profile::read(reader, node)),
+        uninstrumented: polling_profile::uninstrumented(&mut fields),
         attempts: Attempts {
             retries: fields.count("retries", Attempts::MOST).unwrap_or(0),
             repeat: fields.count("repeat", Attempts::MOST).unwrap_or(1).max(1),
@@ -124,99 +95,6 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Test> {
     fields.ignore(&["summary"]);
     fields.finish();
     Some(test)
-}
-
-fn profile(reader: &Reader<'_>, node: &Node) -> Option<Profile> {
-    if is_map(node) {
-        return Some(Profile::Own(Box::new(settings::polling_profile(reader, node)?)));
-    }
-    let name = reader.text(node, "`pollingProfile`").filter(|text| !text.is_empty())?;
-    if name.value != CURRENT && !is_path(&name.value) {
-        let message = format!(
-            "the server has one polling profile, `{CURRENT}`, and waits by it; `{}` is not known",
-            name.value
-        );
-        let help = "name a file, like `./profile.yaml`, or write the profile itself in its place";
-        reader.report(Diagnostic::warning("unknown-profile", node.span.clone(), message).helped(help));
-    }
-    Some(Profile::Named(name))
-}
-
-fn spec(reader: &Reader<'_>, node: &Node) -> Option<Spec> {
-    if let Some(value) = legacy_value(node) {
-        let mut outer = reader.fields(node, "a spec")?;
-        let selector = selector(&mut outer, "Key");
-        outer.ignore(&["Value"]);
-        outer.finish();
-        let mut inner = reader.fields(value, "a spec")?;
-        let spec = Spec {
-            name: inner.string("Name").filter(|name| !name.is_empty()),
-            selector,
-            assertions: inner.texts("Assertions"),
-        };
-        inner.finish();
-        check_spec(reader, node, &spec);
-        return Some(spec);
-    }
-    let mut fields = reader.fields(node, "a spec")?;
-    let spec = Spec {
-        name: fields.string("name").filter(|name| !name.is_empty()),
-        selector: selector(&mut fields, "selector"),
-        assertions: fields.texts("assertions"),
-    };
-    fields.finish();
-    check_spec(reader, node, &spec);
-    Some(spec)
-}
-
-/// Reports an empty spec: it would pass on any trace.
-fn check_spec(reader: &Reader<'_>, node: &Node, spec: &Spec) {
-    // An invalid selector was reported already.
-    let is_broken = node.get("selector").is_some_and(|node| is_map(node) && node.get("query").is_none());
-    if spec.selector.is_empty() && spec.assertions.is_empty() && !is_broken {
-        let message = "the spec has neither a `selector` nor `assertions`";
-        let diagnostic = Diagnostic::error("empty-spec", node.span.clone(), message);
-        reader.report(diagnostic.helped("say which spans it is about and what must hold for them"));
-    }
-}
-
-fn output(reader: &Reader<'_>, node: &Node) -> Option<Output> {
-    let output = if let Some(value) = legacy_value(node) {
-        let mut outer = reader.fields(node, "an output")?;
-        let name = outer.text("Key").unwrap_or_default();
-        outer.ignore(&["Value"]);
-        outer.finish();
-        let mut inner = reader.fields(value, "an output")?;
-        let output = Output {
-            name,
-            selector: selector(&mut inner, "selector"),
-            value: inner.text("value").unwrap_or_default(),
-        };
-        inner.finish();
-        output
-    } else {
-        let mut fields = reader.fields(node, "an output")?;
-        let output = Output {
-            name: fields.text("name").unwrap_or_default(),
-            selector: selector(&mut fields, "selector"),
-            value: fields.text("value").unwrap_or_default(),
-        };
-        fields.finish();
-        output
-    };
-    for (key, text) in [("name", &output.name), ("selector", &output.selector), ("value", &output.value)] {
-        if text.is_empty() {
-            reader.report(
-                Diagnostic::error(
-                    "incomplete-output",
-                    node.span.clone(),
-                    format!("the output has no `{key}`"),
-                )
-                .helped("an output needs a `name`, a `selector` and a `value`"),
-            );
-        }
-    }
-    Some(output)
 }
 
 /// Returns the `Value` of the oldest JSON layout, `{Key, Value}`.
@@ -241,4 +119,61 @@ fn selector(fields: &mut Fields<'_, '_>, key: &'static str) -> Text {
     };
     let parsed = query("selectorParsed");
     query(key).or(parsed).unwrap_or_default()
+}
+
+/// A test.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct TestSpec<'a> {
+    #[serde(skip_serializing_if = "is_blank")]
+    id: &'a str,
+    /// Only with the augmented header.
+    #[serde(skip_serializing_if = "is_blank")]
+    created_at: Option<&'a str>,
+    #[serde(skip_serializing_if = "is_blank")]
+    name: &'a str,
+    #[serde(skip_serializing_if = "is_blank")]
+    description: &'a str,
+    /// Only with the augmented header.
+    #[serde(skip_serializing_if = "is_blank")]
+    version: Option<u32>,
+    trigger: TriggerSpec<'a>,
+    #[serde(skip_serializing_if = "is_blank")]
+    specs: Vec<SpanSpec<'a>>,
+    #[serde(skip_serializing_if = "is_blank")]
+    outputs: Vec<OutputSpec<'a>>,
+    /// Only with the augmented header.
+    #[serde(skip_serializing_if = "is_blank")]
+    summary: Option<&'a Summary>,
+    #[serde(skip_serializing_if = "is_blank")]
+    skip_trace_collection: bool,
+    #[serde(skip_serializing_if = "is_blank")]
+    polling_profile: Option<ProfileSpec<'a>>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    uninstrumented: &'a [String],
+    #[serde(skip_serializing_if = "is_blank")]
+    retries: u32,
+    #[serde(skip_serializing_if = "is_blank")]
+    repeat: Option<u32>,
+}
+
+impl<'a> TestSpec<'a> {
+    pub(super) fn of(id: &'a str, test: &'a Test, stored: &'a Stored) -> Self {
+        Self {
+            id,
+            created_at: stored.created_at.as_deref(),
+            name: &test.name,
+            description: &test.description,
+            version: stored.version,
+            trigger: TriggerSpec::of(test.trigger.as_ref()),
+            specs: test.specs.iter().map(SpanSpec::of).collect(),
+            outputs: test.outputs.iter().map(OutputSpec::of).collect(),
+            summary: stored.summary.as_ref(),
+            skip_trace_collection: test.skip_trace_collection,
+            polling_profile: test.polling_profile.as_ref().map(ProfileSpec::of),
+            uninstrumented: &test.uninstrumented,
+            retries: test.attempts.retries,
+            repeat: Some(test.attempts.repeat).filter(|repeat| *repeat > 1),
+        }
+    }
 }

@@ -1,10 +1,14 @@
-//! Variable sets, and their reader.
+//! Variable sets: their type, reader and JSON.
 
 use std::collections::HashSet;
 
 use qualitytrace_config::tree::Node;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::reader::Reader;
+use super::shape::is_blank;
+use super::stored::Stored;
 use super::text::Text;
 use crate::lang::Diagnostic;
 
@@ -80,4 +84,44 @@ fn variable(reader: &Reader<'_>, node: &Node) -> Option<Variable> {
         reader.error("unknown-variable-type", kind.place(0..kind.value.len()), message);
     }
     Some(variable)
+}
+
+/// Values that tests can refer to.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct VariableSetSpec<'a> {
+    #[serde(skip_serializing_if = "is_blank")]
+    id: &'a str,
+    name: &'a str,
+    description: &'a str,
+    #[serde(skip_serializing_if = "is_blank")]
+    created_at: Option<&'a str>,
+    values: Option<Vec<VariableSpec<'a>>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct VariableSpec<'a> {
+    key: &'a str,
+    value: &'a str,
+    /// `secret`, or nothing.
+    #[serde(skip_serializing_if = "is_blank", rename = "type")]
+    kind: &'static str,
+}
+
+impl<'a> VariableSetSpec<'a> {
+    pub(super) fn of(id: &'a str, set: &'a VariableSet, stored: &'a Stored) -> Self {
+        let values = set.values.iter().map(|variable| VariableSpec {
+            key: &variable.key,
+            value: &variable.value.value,
+            kind: if variable.is_secret { "secret" } else { "" },
+        });
+        Self {
+            id,
+            name: &set.name,
+            description: &set.description,
+            created_at: stored.created_at.as_deref(),
+            values: set.has_values.then(|| values.collect()),
+        }
+    }
 }

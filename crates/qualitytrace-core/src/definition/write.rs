@@ -2,17 +2,22 @@
 //!
 //! Each JSON shape is a type, and [`schemas`] describes these types, so a changed key changes its schema.
 
-mod settings;
-mod source;
-mod test;
-
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::analyzer::AnalyzerSpec;
+use super::settings::config::ConfigSpec;
+use super::settings::demo::DemoSpec;
+use super::settings::polling_profile::PollingProfileSpec;
+use super::settings::test_runner::TestRunnerSpec;
+use super::source::DataStoreSpec;
 use super::stored::Stored;
+use super::suite::TestSuiteSpec;
+use super::test::TestSpec;
+use super::variables::VariableSetSpec;
 use super::{Kind, Resource};
 
 /// Returns the resource as `{type, spec}`.
@@ -37,15 +42,15 @@ pub fn spec(resource: &Resource, stored: &Stored) -> Value {
     };
     let id = id.unwrap_or_default();
     match resource {
-        Resource::Test(test) => json(&test::TestSpec::of(id, test, stored)),
-        Resource::TestSuite(suite) => json(&test::TestSuiteSpec::of(id, suite, stored)),
-        Resource::VariableSet(set) => json(&settings::VariableSetSpec::of(id, set, stored)),
-        Resource::DataStore(store) => json(&source::DataStoreSpec::of(id, store, stored)),
-        Resource::PollingProfile(profile) => json(&settings::PollingProfileSpec::of(id, profile)),
-        Resource::Analyzer(analyzer) => json(&settings::AnalyzerSpec::of(id, analyzer)),
-        Resource::TestRunner(runner) => json(&settings::TestRunnerSpec::of(id, runner)),
-        Resource::Config(config) => json(&settings::ConfigSpec::of(id, config)),
-        Resource::Demo(demo) => json(&settings::DemoSpec::of(id, demo)),
+        Resource::Test(test) => json(&TestSpec::of(id, test, stored)),
+        Resource::TestSuite(suite) => json(&TestSuiteSpec::of(id, suite, stored)),
+        Resource::VariableSet(set) => json(&VariableSetSpec::of(id, set, stored)),
+        Resource::DataStore(store) => json(&DataStoreSpec::of(id, store, stored)),
+        Resource::PollingProfile(profile) => json(&PollingProfileSpec::of(id, profile)),
+        Resource::Analyzer(analyzer) => json(&AnalyzerSpec::of(id, analyzer)),
+        Resource::TestRunner(runner) => json(&TestRunnerSpec::of(id, runner)),
+        Resource::Config(config) => json(&ConfigSpec::of(id, config)),
+        Resource::Demo(demo) => json(&DemoSpec::of(id, demo)),
     }
 }
 
@@ -57,15 +62,15 @@ pub fn schemas(path: &'static str) -> Map<String, Value> {
         settings.transforms.push(Box::new(RecursiveTransform(requiring_nothing)));
     });
     let mut generator = settings.into_generator();
-    generator.subschema_for::<test::TestSpec>();
-    generator.subschema_for::<test::TestSuiteSpec>();
-    generator.subschema_for::<settings::VariableSetSpec>();
-    generator.subschema_for::<source::DataStoreSpec>();
-    generator.subschema_for::<settings::PollingProfileSpec>();
-    generator.subschema_for::<settings::AnalyzerSpec>();
-    generator.subschema_for::<settings::TestRunnerSpec>();
-    generator.subschema_for::<settings::ConfigSpec>();
-    generator.subschema_for::<settings::DemoSpec>();
+    generator.subschema_for::<TestSpec>();
+    generator.subschema_for::<TestSuiteSpec>();
+    generator.subschema_for::<VariableSetSpec>();
+    generator.subschema_for::<DataStoreSpec>();
+    generator.subschema_for::<PollingProfileSpec>();
+    generator.subschema_for::<AnalyzerSpec>();
+    generator.subschema_for::<TestRunnerSpec>();
+    generator.subschema_for::<ConfigSpec>();
+    generator.subschema_for::<DemoSpec>();
     generator.take_definitions(true)
 }
 

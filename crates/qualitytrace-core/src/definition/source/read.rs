@@ -3,10 +3,10 @@
 use qualitytrace_config::tree::Node;
 
 use super::{
-    AwsXray, AzureAppInsights, DataStore, GrpcClient, HttpClient, SearchIndex, Sender, SignalFx, Source,
-    SumoLogic, Tempo, Tls, TlsSettings,
+    DataStore, Sender, Source, aws_xray, azure_app_insights, grpc_client, search_index, signalfx, sumo_logic,
+    tempo,
 };
-use crate::definition::reader::{Fields, Reader};
+use crate::definition::reader::Reader;
 use crate::definition::text::Text;
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
@@ -95,189 +95,13 @@ fn unwrapped<'n>(reader: &Reader<'_>, kind: &str, block: &'n Node) -> &'n Node {
 
 fn details(reader: &Reader<'_>, kind: &str, block: &Node) -> Option<Source> {
     Some(match kind {
-        "jaeger" => Source::Jaeger(grpc(reader, block)?),
-        "tempo" => Source::Tempo(tempo(reader, block)?),
-        "opensearch" => Source::OpenSearch(search_index(reader, block)?),
-        "elasticapm" => Source::ElasticApm(search_index(reader, block)?),
-        "signalfx" => {
-            let mut fields = reader.fields(block, "`signalfx`")?;
-            let source = SignalFx {
-                realm: fields.string("realm").unwrap_or_default(),
-                token: fields.string("token").unwrap_or_default(),
-            };
-            fields.finish();
-            Source::SignalFx(source)
-        }
-        "awsxray" => {
-            let mut fields = reader.fields(block, "`awsxray`")?;
-            let source = AwsXray {
-                region: fields.string("region").unwrap_or_default(),
-                access_key_id: fields.string("accessKeyId").unwrap_or_default(),
-                secret_access_key: fields.string("secretAccessKey").unwrap_or_default(),
-                session_token: fields.string("sessionToken").unwrap_or_default(),
-                use_default_auth: fields.flag("useDefaultAuth").unwrap_or_default(),
-            };
-            fields.finish();
-            Source::AwsXray(source)
-        }
-        "azureappinsights" => Source::AzureAppInsights(azure(reader, block)?),
-        _ => {
-            let mut fields = reader.fields(block, "`sumologic`")?;
-            let source = SumoLogic {
-                url: fields.string("url").unwrap_or_default(),
-                access_id: fields.string("accessID").unwrap_or_default(),
-                access_key: fields.string("accessKey").unwrap_or_default(),
-            };
-            fields.finish();
-            Source::SumoLogic(source)
-        }
+        "jaeger" => Source::Jaeger(grpc_client::read(reader, block)?),
+        "tempo" => Source::Tempo(tempo::read(reader, block)?),
+        "opensearch" => Source::OpenSearch(search_index::read(reader, block)?),
+        "elasticapm" => Source::ElasticApm(search_index::read(reader, block)?),
+        "signalfx" => Source::SignalFx(signalfx::read(reader, block)?),
+        "awsxray" => Source::AwsXray(aws_xray::read(reader, block)?),
+        "azureappinsights" => Source::AzureAppInsights(azure_app_insights::read(reader, block)?),
+        _ => Source::SumoLogic(sumo_logic::read(reader, block)?),
     })
-}
-
-fn azure(reader: &Reader<'_>, block: &Node) -> Option<AzureAppInsights> {
-    let mut fields = reader.fields(block, "`azureappinsights`")?;
-    let connection = fields.text("connectionType").unwrap_or_default();
-    if !matches!(connection.value.as_str(), "" | "direct" | "collector") {
-        let message =
-            format!("a connection is `direct` or through a `collector`, not `{}`", connection.value);
-        reader.error("wrong-value", connection.place(0..connection.value.len()), message);
-    }
-    let source = AzureAppInsights {
-        use_azure_active_directory_auth: fields.flag("useAzureActiveDirectoryAuth").unwrap_or_default(),
-        access_token: fields.string("accessToken").unwrap_or_default(),
-        resource_arm_id: fields.string("resourceArmId").unwrap_or_default(),
-        connection_type: connection.value,
-    };
-    fields.finish();
-    Some(source)
-}
-
-fn grpc(reader: &Reader<'_>, block: &Node) -> Option<GrpcClient> {
-    let mut fields = reader.fields(block, "gRPC settings")?;
-    let client = grpc_fields(&mut fields);
-    fields.finish();
-    Some(client)
-}
-
-fn grpc_fields(fields: &mut Fields<'_, '_>) -> GrpcClient {
-    let compression = fields.text("compression").unwrap_or_default();
-    let known = ["gzip", "zlib", "deflate", "snappy", "zstd", "none"];
-    if !compression.is_empty() && !known.contains(&compression.value.as_str()) {
-        let span = compression.place(0..compression.value.len());
-        let message = format!("`{}` is not a way to compress", compression.value);
-        let diagnostic = Diagnostic::error("wrong-value", span, message);
-        fields.reader.report(diagnostic.helped(format!("use one of {}", known.join(", "))));
-    }
-    GrpcClient {
-        endpoint: fields.string("endpoint").unwrap_or_default(),
-        read_buffer_size: fields.int("readBufferSize").unwrap_or_default(),
-        write_buffer_size: fields.int("writeBufferSize").unwrap_or_default(),
-        wait_for_ready: fields.flag("waitForReady").unwrap_or_default(),
-        headers: fields.pairs("headers"),
-        balancer_name: fields.string("balancerName").unwrap_or_default(),
-        compression: compression.value,
-        tls: tls(fields),
-    }
-}
-
-fn tls(fields: &mut Fields<'_, '_>) -> Option<Tls> {
-    let reader = fields.reader;
-    let mut fields = reader.fields(fields.get("tls")?, "`tls`")?;
-    let tls = Tls {
-        insecure: fields.flag("insecure").unwrap_or_default(),
-        insecure_skip_verify: fields.flag("insecureSkipVerify").unwrap_or_default(),
-        server_name: fields.string("serverName").unwrap_or_default(),
-        settings: fields.get("settings").and_then(|node| {
-            let mut fields = reader.fields(node, "`tls.settings`")?;
-            let settings = TlsSettings {
-                ca_file: fields.string("cAFile").unwrap_or_default(),
-                cert_file: fields.string("certFile").unwrap_or_default(),
-                key_file: fields.string("keyFile").unwrap_or_default(),
-                min_version: fields.string("minVersion").unwrap_or_default(),
-                max_version: fields.string("maxVersion").unwrap_or_default(),
-            };
-            fields.finish();
-            Some(settings)
-        }),
-    };
-    fields.finish();
-    Some(tls)
-}
-
-/// Reads `tempo`: `type: grpc` or `type: http`; old files leave the type out, and the oldest have the gRPC
-/// settings at the top level.
-fn tempo(reader: &Reader<'_>, block: &Node) -> Option<Tempo> {
-    let mut fields = reader.fields(block, "`tempo`")?;
-    let kind = fields.text("type").unwrap_or_default();
-    let (grpc_block, http_block) = (fields.get("grpc"), fields.get("http"));
-    if fields.has("endpoint") {
-        let client = grpc_fields(&mut fields);
-        fields.finish();
-        let message = "`tempo` has gRPC settings outside `grpc`; they are taken as such";
-        let help = "put them under `grpc:` and write `type: grpc`";
-        reader.report(Diagnostic::warning("old-layout", block.span.clone(), message).helped(help));
-        return Some(Tempo::Grpc(client));
-    }
-    fields.finish();
-    for (other, block) in [("grpc", grpc_block), ("http", http_block)] {
-        let is_unused = ["grpc", "http"].contains(&kind.value.as_str()) && kind.value != other;
-        if let Some(block) = block.filter(|block| is_unused && !block.is_empty()) {
-            let message = format!("`{other}` is not used by `tempo` of type `{}`", kind.value);
-            reader.report(Diagnostic::warning("unused-block", block.span.clone(), message));
-        }
-    }
-    match (kind.value.as_str(), grpc_block, http_block) {
-        ("grpc", block, _) | ("", block @ Some(_), None) => match block {
-            Some(block) => grpc(reader, block).map(Tempo::Grpc),
-            None => missing(reader, &kind),
-        },
-        ("http", _, block) | ("", None, block @ Some(_)) => match block {
-            Some(block) => {
-                let mut fields = reader.fields(block, "`tempo.http`")?;
-                let client = HttpClient {
-                    url: fields.string("url").unwrap_or_default(),
-                    headers: fields.pairs("headers"),
-                    tls: tls(&mut fields),
-                };
-                fields.finish();
-                Some(Tempo::Http(client))
-            }
-            None => missing(reader, &kind),
-        },
-        ("", _, _) => {
-            let message = "`tempo` does not say how it is asked, so no trace is found";
-            let help = "write `type: grpc` or `type: http`, with a block of that name";
-            reader.report(Diagnostic::warning("no-type", block.span.clone(), message).helped(help));
-            Some(Tempo::Unset)
-        }
-        (other, _, _) => {
-            let message = format!("Tempo is asked over `grpc` or `http`, not over `{other}`");
-            reader.error("wrong-value", kind.place(0..other.len()), message);
-            None
-        }
-    }
-}
-
-fn missing(reader: &Reader<'_>, kind: &Text) -> Option<Tempo> {
-    let span = kind.place(0..kind.value.len());
-    let message = format!("`tempo` is of type `{0}` but has no `{0}`", kind.value);
-    reader.report(Diagnostic::error("no-details", span, message));
-    None
-}
-
-fn search_index(reader: &Reader<'_>, block: &Node) -> Option<SearchIndex> {
-    let mut fields = reader.fields(block, "a search index")?;
-    let index = SearchIndex {
-        addresses: fields
-            .get("addresses")
-            .is_some()
-            .then(|| fields.texts("addresses").into_iter().map(|text| text.value).collect()),
-        username: fields.string("username").unwrap_or_default(),
-        password: fields.string("password").unwrap_or_default(),
-        index: fields.string("index").unwrap_or_default(),
-        certificate: fields.string("certificate").unwrap_or_default(),
-        insecure_skip_verify: fields.flag("insecureSkipVerify").unwrap_or_default(),
-    };
-    fields.finish();
-    Some(index)
 }

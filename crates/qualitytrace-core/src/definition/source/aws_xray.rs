@@ -1,0 +1,57 @@
+//! AWS X-Ray.
+
+use qualitytrace_config::tree::Node;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::definition::reader::Reader;
+
+/// AWS X-Ray.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AwsXray {
+    /// The region.
+    pub region: String,
+    /// The access key's id.
+    pub access_key_id: String,
+    /// The access key.
+    pub secret_access_key: String,
+    /// The session token.
+    pub session_token: String,
+    /// Whether the default credentials of the machine are used.
+    pub use_default_auth: bool,
+}
+
+pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<AwsXray> {
+    let mut fields = reader.fields(block, "`awsxray`")?;
+    let source = AwsXray {
+        region: fields.string("region").unwrap_or_default(),
+        access_key_id: fields.string("accessKeyId").unwrap_or_default(),
+        secret_access_key: fields.string("secretAccessKey").unwrap_or_default(),
+        session_token: fields.string("sessionToken").unwrap_or_default(),
+        use_default_auth: fields.flag("useDefaultAuth").unwrap_or_default(),
+    };
+    fields.finish();
+    Some(source)
+}
+
+#[derive(PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct AwsXraySpec<'a> {
+    region: &'a str,
+    access_key_id: &'a str,
+    secret_access_key: &'a str,
+    session_token: &'a str,
+    use_default_auth: bool,
+}
+
+impl<'a> AwsXraySpec<'a> {
+    pub(super) fn of(xray: &'a AwsXray) -> Self {
+        Self {
+            region: &xray.region,
+            access_key_id: &xray.access_key_id,
+            secret_access_key: &xray.secret_access_key,
+            session_token: &xray.session_token,
+            use_default_auth: xray.use_default_auth,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Azure Application Insights.
+
+use qualitytrace_config::tree::Node;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::definition::reader::Reader;
+
+/// Azure Application Insights.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AzureAppInsights {
+    /// Whether credentials come from Active Directory.
+    pub use_azure_active_directory_auth: bool,
+    /// The token.
+    pub access_token: String,
+    /// The resource.
+    pub resource_arm_id: String,
+    /// `direct` queries Azure; `collector` means that traces are sent to this server.
+    pub connection_type: String,
+}
+
+pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<AzureAppInsights> {
+    let mut fields = reader.fields(block, "`azureappinsights`")?;
+    let connection = fields.text("connectionType").unwrap_or_default();
+    if !matches!(connection.value.as_str(), "" | "direct" | "collector") {
+        let message =
+            format!("a connection is `direct` or through a `collector`, not `{}`", connection.value);
+        reader.error("wrong-value", connection.place(0..connection.value.len()), message);
+    }
+    let source = AzureAppInsights {
+        use_azure_active_directory_auth: fields.flag("useAzureActiveDirectoryAuth").unwrap_or_default(),
+        access_token: fields.string("accessToken").unwrap_or_default(),
+        resource_arm_id: fields.string("resourceArmId").unwrap_or_default(),
+        connection_type: connection.value,
+    };
+    fields.finish();
+    Some(source)
+}
+
+#[derive(PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct AzureAppInsightsSpec<'a> {
+    use_azure_active_directory_auth: bool,
+    access_token: &'a str,
+    resource_arm_id: &'a str,
+    connection_type: &'a str,
+}
+
+impl<'a> AzureAppInsightsSpec<'a> {
+    pub(super) fn of(azure: &'a AzureAppInsights) -> Self {
+        Self {
+            use_azure_active_directory_auth: azure.use_azure_active_directory_auth,
+            access_token: &azure.access_token,
+            resource_arm_id: &azure.resource_arm_id,
+            connection_type: &azure.connection_type,
+        }
+    }
+}
