@@ -143,6 +143,21 @@ pub fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(unit).filter(|size| *size > 0)
 }
 
+/// Formats a duration as it may be written, in the largest unit that divides it; less than a millisecond is cut off.
+pub fn shown_duration(time: Duration) -> String {
+    let millis = time.as_millis();
+    let units = [(3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    let unit = units.iter().find(|(unit, _)| millis >= *unit && millis.is_multiple_of(*unit));
+    unit.map_or_else(|| format!("{millis}ms"), |(unit, name)| format!("{}{name}", millis / unit))
+}
+
+/// Formats a size as it may be written, in the largest binary unit that divides it.
+pub fn shown_bytes(bytes: u64) -> String {
+    let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
+}
+
 /// `true` or `false`, in any case.
 pub fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
@@ -181,6 +196,18 @@ mod tests {
         assert_eq!(bytes("1 GB"), Some(1_000_000_000));
         assert_eq!(bytes("many"), None);
         assert_eq!(bytes("99999999999GiB"), None);
+    }
+
+    #[test]
+    fn what_is_shown_can_be_written() {
+        for size in [1, 1_000, 10_240, 64 << 20, 16 << 30, 3 << 40] {
+            assert_eq!(bytes(&shown_bytes(size)), Some(size));
+        }
+        for millis in [1, 999, 1_500, 60_000, 86_400_000] {
+            let time = Duration::from_millis(millis);
+            assert_eq!(duration(&shown_duration(time)), Some(time));
+        }
+        assert_eq!([shown_bytes(1 << 30), shown_duration(Duration::from_mins(90))], ["1GiB", "90m"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use qualitytrace_config::Value;
-use qualitytrace_config::value::{boolean, bytes, duration};
+use qualitytrace_config::value::{boolean, bytes, duration, shown_bytes, shown_duration};
 
 use crate::access::Token;
 use crate::access::host::AllowedHost;
@@ -173,10 +173,10 @@ impl Slot<'_> {
     /// Returns the value for display, with secrets redacted.
     pub(super) fn shown(&self) -> serde_json::Value {
         match self {
-            Self::Size(size) => shown_size(**size).into(),
+            Self::Size(size) => shown_bytes(**size).into(),
             Self::Count(count) => (**count).into(),
             Self::Slots(count) => (**count).into(),
-            Self::Time(time) => shown_time(**time).into(),
+            Self::Time(time) => shown_duration(**time).into(),
             Self::Switch(on) => (**on).into(),
             Self::Port(port) => (**port).into(),
             Self::Host(host) => host.to_string().into(),
@@ -215,19 +215,6 @@ fn time(text: &str) -> Option<Duration> {
     if is_zero { Some(Duration::ZERO) } else { duration(text) }
 }
 
-fn shown_size(bytes: u64) -> String {
-    let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
-    unit.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
-}
-
-fn shown_time(time: Duration) -> String {
-    let millis = time.as_millis();
-    let units = [(3_600_000, "h"), (60_000, "m"), (1_000, "s")];
-    let unit = units.iter().find(|(unit, _)| millis >= *unit && millis.is_multiple_of(*unit));
-    unit.map_or_else(|| format!("{millis}ms"), |(unit, name)| format!("{}{name}", millis / unit))
-}
-
 /// Formats a displayed value in one line.
 pub(super) fn text(value: &serde_json::Value) -> String {
     match value {
@@ -257,11 +244,11 @@ mod tests {
     #[test]
     fn what_is_shown_can_be_written() {
         for size in [1, 1_000, 10_240, 64 << 20, 16 << 30, 3 << 40] {
-            assert_eq!(bytes(&shown_size(size)), Some(size));
+            assert_eq!(bytes(&shown_bytes(size)), Some(size));
         }
         for millis in [0, 1, 999, 1_500, 60_000, 86_400_000] {
             let duration = Duration::from_millis(millis);
-            assert_eq!(time(&shown_time(duration)), Some(duration));
+            assert_eq!(time(&shown_duration(duration)), Some(duration));
         }
     }
 }
