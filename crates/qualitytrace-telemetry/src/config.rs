@@ -5,16 +5,19 @@
 
 mod check;
 mod declarative;
+mod draft;
 mod endpoint;
 mod environment;
 pub(crate) mod features;
 mod metrics;
 mod propagators;
 mod settings;
+mod slot;
 mod sources;
 mod table;
 mod value;
 mod views;
+mod words;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
@@ -28,7 +31,7 @@ pub use metrics::{
 };
 pub use qualitytrace_config::{Diagnostic, File, Origin, Report, Severity};
 pub use sources::{Defaults, Reading, Sources};
-pub use table::{SETTINGS, Setting, VIEW_SETTINGS};
+pub use table::{PROCESS_SETTINGS, SETTINGS, Setting, VIEW_SETTINGS};
 
 /// The resolved configuration of the crate.
 #[derive(Debug, Clone, PartialEq)]
@@ -486,6 +489,19 @@ pub struct Sink {
     pub origins: BTreeMap<String, Origin>,
 }
 
+/// Attribute keys that are redacted unless a sink's `redact` says otherwise.
+const REDACT: [&str; 9] = [
+    "http.request.header.authorization",
+    "http.request.header.proxy-authorization",
+    "http.request.header.cookie",
+    "http.response.header.set-cookie",
+    "*.header.x-api-key",
+    "*password*",
+    "*secret*",
+    "*api_key*",
+    "*access_token*",
+];
+
 impl Sink {
     /// A sink with the documented defaults and no signal.
     pub fn new(id: impl Into<String>, transport: Transport) -> Self {
@@ -523,7 +539,7 @@ impl Sink {
                 retry_circuit: 3,
                 retry_unauthorized: false,
             },
-            redact: table::DEFAULT_REDACT.iter().map(|&key| key.to_owned()).collect(),
+            redact: REDACT.map(str::to_owned).to_vec(),
             origins: BTreeMap::new(),
         }
     }

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    Compression, Config, Origin, Role, Signal, Sink, Transport,
-    table::{describe, level_name, temporality_name},
+    Config, Origin, Role, Signal, Sink, Target, Transport,
+    table::{PROCESS_SETTINGS, Setting},
 };
 
 /// One setting for display.
@@ -25,20 +25,10 @@ impl Config {
             let origin = self.origins.get(key).cloned().unwrap_or(Origin::Default);
             Line { key: key.to_owned(), value, origin }
         };
-        let spool = self.spool_path.as_ref().map(|path| path.display().to_string());
-        let time = |time| format!("{time:?}");
-        let mut lines = vec![
-            line("telemetry.service-name", self.service_name.clone()),
-            line("telemetry.spool.path", spool.unwrap_or_default()),
-            line("telemetry.log-level", level_name(self.log_level).to_owned()),
-            line("telemetry.propagators", self.propagators.to_string()),
-            line("telemetry.recorder.items", self.recorder.items.to_string()),
-            line("telemetry.recorder.linger", time(self.recorder.linger)),
-            line("telemetry.recorder.block", time(self.recorder.block)),
-            line("telemetry.cardinality-limit", self.metrics.cardinality.default.to_string()),
-            line("telemetry.default-histogram-aggregation", self.metrics.default_histogram.name().to_owned()),
-            line("telemetry.exemplar-filter", self.metrics.exemplars.name().to_owned()),
-        ];
+        // A slot borrows its field mutably, to be set as well.
+        let mut config = self.clone();
+        let shown = |setting: &Setting| Some(line(setting.name, setting.of_process(&mut config)?.shown()));
+        let mut lines: Vec<Line> = PROCESS_SETTINGS.iter().filter_map(shown).collect();
         if !self.metrics.views.is_empty() {
             lines.push(line("telemetry.views", self.metrics.views.len().to_string()));
         }
@@ -110,25 +100,19 @@ impl Sink {
         if let Some(name) = &self.service_name {
             line("service-name", "service-name", name.clone());
         }
-        line("sampling", "sampling", describe(&self.sampler));
-        line("level", "level", level_name(self.level).to_owned());
+        line("sampling", "sampling", self.sampler.describe());
+        line("level", "level", self.level.name().to_owned());
         if !self.targets.is_empty() {
-            let targets = self.targets.iter().map(|t| format!("{}={}", t.target, level_name(t.level)));
-            line("targets", "targets", targets.collect::<Vec<_>>().join(", "));
+            line("targets", "targets", Target::written(&self.targets));
         }
         line("lossy", "lossy", self.lossy.to_string());
         line("throttle", "throttle", format!("{:?}", self.delivery.throttle));
         line("interval", "interval", format!("{:?}", self.interval));
         if self.endpoints.contains_key(&Signal::Metrics) {
-            line("temporality", "temporality", temporality_name(self.temporality).to_owned());
+            line("temporality", "temporality", self.temporality.name().to_owned());
         }
         line("timeout", "timeout", format!("{:?}", self.delivery.timeout));
-        let compression = match self.compression {
-            Compression::None => "none",
-            Compression::Gzip => "gzip",
-            Compression::Zstd => "zstd",
-        };
-        line("compression", "compression", compression.to_owned());
+        line("compression", "compression", self.compression.name().to_owned());
         for (name, setting) in [("tls ca", "tls.ca"), ("tls cert", "tls.certificate")] {
             let file = if setting == "tls.ca" { &self.tls.ca } else { &self.tls.certificate };
             if let Some(file) = file {

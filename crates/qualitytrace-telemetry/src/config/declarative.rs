@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use qualitytrace_config::{Kind, Located, Origin, Report, Severity};
 
-use super::{Config, Signal, propagators, value};
+use super::{Config, Level, Signal, propagators, value};
 
 /// The timeout where the file sets no limit.
 const LONGEST_TIMEOUT: Duration = Duration::from_hours(1);
@@ -90,7 +90,7 @@ pub(crate) fn read(
         config.enabled = false;
     }
     let allowed = "trace|debug|info|warn|error|fatal";
-    if let Some((level, origin)) = reader.parsed(&root, "log_level", allowed, value::log_level) {
+    if let Some((level, origin)) = reader.parsed(&root, "log_level", allowed, Level::parse_severity) {
         config.log_level = level;
         config.origins.insert("telemetry.log-level".to_owned(), origin);
     }

@@ -11,8 +11,8 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use qualitytrace_config::{Origin, Report, Severity};
 
 use super::{
-    Config, DefaultHistogram, ExemplarFilter, Sampler, Signal, Sink, Transport, endpoint, metrics,
-    propagators, table, value,
+    Compression, Config, DefaultHistogram, ExemplarFilter, Level, Sampler, Signal, Sink, Temporality,
+    Transport, endpoint, metrics, propagators, value,
 };
 
 pub(crate) use known::{config_file, ignored, unknown};
@@ -73,7 +73,7 @@ pub(crate) fn read(map: &BTreeMap<String, String>, config: &mut Config, report: 
         propagators::read(names, "OTEL_PROPAGATORS", config, variables.report);
     }
     let found = variables.get("OTEL_LOG_LEVEL");
-    if let Some((level, origin)) = variables.parsed(found, LOG_LEVEL, value::log_level) {
+    if let Some((level, origin)) = variables.parsed(found, LOG_LEVEL, Level::parse_severity) {
         config.log_level = level;
         config.origins.insert("telemetry.log-level".to_owned(), origin);
     }
@@ -312,7 +312,7 @@ fn options(variables: &mut Variables, signal: Signal, sink: &mut Sink) {
         sink.origins.insert("timeout".to_owned(), origin);
     }
     let found = variables.signal(signal, "COMPRESSION");
-    if let Some((compression, origin)) = variables.parsed(found, "none|gzip|zstd", table::compression) {
+    if let Some((compression, origin)) = variables.parsed(found, Compression::WORDS, Compression::parse) {
         sink.compression = compression;
         sink.origins.insert("compression".to_owned(), origin);
     }
@@ -336,7 +336,7 @@ fn options(variables: &mut Variables, signal: Signal, sink: &mut Sink) {
     let found = variables
         .get("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE")
         .filter(|_| signal == Signal::Metrics);
-    if let Some((temporality, origin)) = variables.parsed(found, table::TEMPORALITY, table::temporality) {
+    if let Some((temporality, origin)) = variables.parsed(found, Temporality::WORDS, Temporality::parse) {
         sink.temporality = temporality;
         sink.origins.insert("temporality".to_owned(), origin);
     }

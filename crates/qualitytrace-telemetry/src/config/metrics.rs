@@ -225,6 +225,8 @@ impl InstrumentType {
 
 pub(crate) const AGGREGATION: &str =
     "default|drop|sum|last_value|explicit_bucket_histogram|base2_exponential_bucket_histogram";
+pub(crate) const INSTRUMENT_TYPE: &str =
+    "counter|gauge|histogram|observable_counter|observable_gauge|observable_up_down_counter|up_down_counter";
 pub(crate) const EXEMPLAR_FILTER: &str = "trace_based|always_on|always_off";
 pub(crate) const DEFAULT_HISTOGRAM: &str = "explicit_bucket_histogram|base2_exponential_bucket_histogram";
 
@@ -234,6 +236,11 @@ const BOUNDARIES: [f64; 15] = [
     10_000.0,
 ];
 
+/// The default parameters of histograms, by the specification.
+pub(crate) const DEFAULT_MAX_SIZE: u32 = 160;
+pub(crate) const DEFAULT_MAX_SCALE: i8 = 20;
+pub(crate) const DEFAULT_RECORD_MIN_MAX: bool = true;
+
 impl Aggregation {
     /// An aggregation with the parameters of the specification.
     pub fn named(name: &str) -> Option<Self> {
@@ -242,9 +249,10 @@ impl Aggregation {
             "drop" => Self::Drop,
             "sum" => Self::Sum,
             "last_value" => Self::LastValue,
-            "explicit_bucket_histogram" => {
-                Self::ExplicitBucketHistogram { boundaries: BOUNDARIES.to_vec(), record_min_max: true }
-            }
+            "explicit_bucket_histogram" => Self::ExplicitBucketHistogram {
+                boundaries: BOUNDARIES.to_vec(),
+                record_min_max: DEFAULT_RECORD_MIN_MAX,
+            },
             "base2_exponential_bucket_histogram" => Self::exponential(),
             _ => return None,
         })
@@ -252,7 +260,11 @@ impl Aggregation {
 
     /// Buckets that grow exponentially, with the parameters of the specification.
     pub fn exponential() -> Self {
-        Self::Base2ExponentialBucketHistogram { max_size: 160, max_scale: 20, record_min_max: true }
+        Self::Base2ExponentialBucketHistogram {
+            max_size: DEFAULT_MAX_SIZE,
+            max_scale: DEFAULT_MAX_SCALE,
+            record_min_max: DEFAULT_RECORD_MIN_MAX,
+        }
     }
 
     /// Its name in the declarative configuration.

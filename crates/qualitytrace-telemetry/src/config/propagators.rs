@@ -2,25 +2,16 @@
 
 use qualitytrace_config::{Origin, Report, Severity};
 
-use super::Config;
-use crate::propagation::{Propagator, Propagators};
+use super::{Config, slot::Slot};
 
 /// Reads a list of names. An unknown name is an error: a server that reads no trace context looks as if it had no
 /// callers.
 pub(crate) fn read(names: Vec<(String, Origin)>, key: &str, config: &mut Config, report: &mut Report) {
-    let mut chosen: Vec<Propagator> = Vec::new();
-    for (name, origin) in names {
-        let found = Propagator::ALL.into_iter().find(|propagator| propagator.name() == name);
-        match found {
-            Some(propagator) if !chosen.contains(&propagator) => chosen.push(propagator),
-            Some(_) => {}
-            None if name == "none" || name.is_empty() => {}
-            None => {
-                let allowed = Propagator::ALL.map(Propagator::name).join("|") + "|none";
-                report.bad_value(Severity::Error, &origin, key, &name, &allowed);
-            }
-        }
-        config.origins.insert("telemetry.propagators".to_owned(), origin);
+    let (names, mut origins): (Vec<String>, Vec<Origin>) = names.into_iter().unzip();
+    let slot = Slot::Propagators(&mut config.propagators);
+    let allowed = slot.expected();
+    for index in slot.set_all(&names) {
+        report.bad_value(Severity::Error, &origins[index], key, &names[index], allowed);
     }
-    config.propagators = Propagators(chosen);
+    config.origins.extend(origins.pop().map(|origin| ("telemetry.propagators".to_owned(), origin)));
 }

@@ -1,64 +1,64 @@
 //! Turns the settings of a sink into a [`Sink`], or into diagnostics.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use qualitytrace_config::{Given, Kind, Macros, Origin, Report, Severity};
 
 use super::{
-    Header, Level, Role, Signal, Sink, Sync, Target, Tls, Transport, endpoint,
-    table::{canonical, canonical_of_view, compression, expected, temporality},
+    Header, Level, Role, Signal, Sink, Transport,
+    draft::{Dialect, SinkDraft},
+    endpoint,
+    slot::{self, Slot},
+    table::{SETTINGS, Setting, VIEW_SETTINGS, expected, find},
     value,
 };
 
-/// The format that a sink is written in; the defaults differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    /// `telemetry.exporters.<name>`
-    Exporter,
-    /// `tracer.<id>`
-    Tracer,
-    /// `metrics.open-telemetry`
-    Metrics,
-}
-
-/// The settings of one sink before they are parsed.
+/// The settings of one sink or view as they are written.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Draft {
+pub(crate) struct RawSettings {
     pub(crate) settings: BTreeMap<&'static str, Given>,
     pub(crate) headers: BTreeMap<String, Given>,
 }
 
-impl Draft {
-    /// Adds a setting; returns `false` for an unknown name.
+impl RawSettings {
+    /// Adds a setting of a sink; returns `false` for an unknown name.
     pub(crate) fn take(&mut self, path: &str, given: Given) -> bool {
         if let Some(name) = path.strip_prefix("headers.") {
             self.headers.insert(name.to_ascii_lowercase(), given);
             return true;
         }
-        let Some(name) = canonical(path) else { return false };
-        self.settings.insert(name, given);
-        true
+        self.take_from(SETTINGS, path, given)
     }
 
     /// Adds a setting of a view; returns `false` for an unknown name.
     pub(crate) fn take_view(&mut self, path: &str, given: Given) -> bool {
-        let Some(name) = canonical_of_view(path) else { return false };
-        self.settings.insert(name, given);
+        self.take_from(VIEW_SETTINGS, path, given)
+    }
+
+    fn take_from(&mut self, table: &'static [Setting], path: &str, given: Given) -> bool {
+        let Some(setting) = find(table, path) else { return false };
+        self.settings.insert(setting.name, given);
         true
     }
 }
 
-/// Parses the settings of one sink and reports each that is invalid.
+/// Parses the settings of one sink or view and reports each that is invalid.
 pub(crate) struct Reader<'a> {
-    pub(crate) draft: &'a Draft,
-    pub(crate) report: &'a mut Report,
-    pub(crate) macros: Macros<'a>,
-    pub(crate) origins: BTreeMap<String, Origin>,
+    pub(super) raw: &'a RawSettings,
+    pub(super) report: &'a mut Report,
+    macros: Macros<'a>,
+    pub(super) origins: BTreeMap<String, Origin>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(raw: &'a RawSettings, macros: Macros<'a>, report: &'a mut Report) -> Self {
+        Self { raw, report, macros, origins: BTreeMap::new() }
+    }
 }
 
 impl Reader<'_> {
-    pub(super) fn text(&mut self, name: &'static str) -> Option<(String, Given)> {
-        let given = self.draft.settings.get(name)?.clone();
+    fn text(&mut self, name: &'static str) -> Option<(String, Given)> {
+        let given = self.raw.settings.get(name)?.clone();
         let text = match &given.value.kind {
             Kind::Scalar(text) => text.clone(),
             Kind::Null => return None,
@@ -78,38 +78,34 @@ impl Reader<'_> {
         Some((text, given))
     }
 
-    /// Parses a value; reports one that cannot be parsed.
-    pub(super) fn parsed<T>(&mut self, name: &'static str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
-        let (text, given) = self.text(name)?;
-        let parsed = parse(&text);
-        if parsed.is_none() {
-            self.report.bad_value(Severity::Error, &given.value.origin, &given.key, &text, expected(name));
+    /// Sets a slot to what is written for it, if anything is; returns `false` if that is invalid, and reports it.
+    pub(super) fn read(&mut self, setting: &Setting, slot: Slot<'_>) -> bool {
+        let said = self.report.diagnostics.len();
+        let name = setting.name;
+        if slot.is_list() {
+            if let Some(items) = self.list(name) {
+                for index in slot.set_all(&items) {
+                    self.bad(name, &items[index]);
+                }
+            }
+        } else if let Some((text, given)) = self.text(name)
+            && slot.set(&text, given.base.as_deref()).is_none()
+        {
+            self.bad(name, &text);
         }
-        parsed
+        self.report.diagnostics.len() == said
     }
 
     /// Reports an invalid value.
     pub(super) fn bad(&mut self, name: &'static str, text: &str) {
-        if let Some(given) = self.draft.settings.get(name) {
+        if let Some(given) = self.raw.settings.get(name) {
             self.report.bad_value(Severity::Error, &given.value.origin, &given.key, text, expected(name));
         }
     }
 
-    fn set<T>(&mut self, target: &mut T, name: &'static str, parse: impl Fn(&str) -> Option<T>) {
-        if let Some(value) = self.parsed(name, parse) {
-            *target = value;
-        }
-    }
-
-    /// A file name, relative to the file that names it.
-    fn file(&mut self, name: &'static str) -> Option<PathBuf> {
-        let (text, given) = self.text(name)?;
-        Some(given.base.map_or_else(|| PathBuf::from(&text), |base| base.join(&text)))
-    }
-
     fn headers(&mut self) -> Vec<Header> {
         let mut headers = Vec::new();
-        if let Some(given) = self.draft.settings.get("headers").cloned() {
+        if let Some(given) = self.raw.settings.get("headers").cloned() {
             self.origins.insert("headers".to_owned(), given.value.origin.clone());
             let lines = match &given.value.kind {
                 Kind::List(items) => items.clone(),
@@ -136,7 +132,7 @@ impl Reader<'_> {
                 }
             }
         }
-        for (name, given) in &self.draft.headers {
+        for (name, given) in &self.raw.headers {
             let Kind::Scalar(text) = &given.value.kind else {
                 continue;
             };
@@ -155,8 +151,8 @@ impl Reader<'_> {
         headers
     }
 
-    pub(super) fn list(&mut self, name: &'static str) -> Option<Vec<String>> {
-        let given = self.draft.settings.get(name)?.clone();
+    fn list(&mut self, name: &'static str) -> Option<Vec<String>> {
+        let given = self.raw.settings.get(name)?.clone();
         self.origins.insert(name.to_owned(), given.value.origin.clone());
         Some(match given.value.kind {
             Kind::List(items) => items
@@ -166,53 +162,40 @@ impl Reader<'_> {
                     Kind::Null | Kind::List(_) | Kind::Map(_) => None,
                 })
                 .collect(),
-            Kind::Scalar(text) => text.split(',').map(|part| part.trim().to_owned()).collect(),
+            Kind::Scalar(text) => slot::split(&text),
             Kind::Null | Kind::Map(_) => Vec::new(),
         })
     }
 
-    fn targets(&mut self) -> Vec<Target> {
-        let mut targets = Vec::new();
-        for text in self.list("targets").unwrap_or_default() {
-            let parsed = text.split_once('=').and_then(|(target, level)| {
-                let target = Some(target.trim().to_owned()).filter(|target| !target.is_empty())?;
-                Some(Target { target, level: value::level(level.trim())? })
-            });
-            match parsed {
-                Some(target) => targets.push(target),
-                None => self.bad("targets", &text),
+    /// Reads the settings that have a field; returns the names of those that are invalid.
+    fn fields(&mut self, draft: &mut SinkDraft) -> Vec<&'static str> {
+        let mut invalid = Vec::new();
+        for setting in SETTINGS {
+            if let Some(slot) = setting.of_sink(draft)
+                && !self.read(setting, slot)
+            {
+                invalid.push(setting.name);
             }
         }
-        targets
+        invalid
     }
 
     /// The sink, or `None` when it is disabled or invalid.
     pub(crate) fn sink(mut self, id: &str, role: Role, dialect: Dialect) -> Option<Sink> {
         let transport = self.transport(id, dialect)?;
-        let enabled = self.parsed("enable", value::boolean).unwrap_or(true);
-        let mut sink = Sink::new(id, transport);
-        sink.role = role;
-        if dialect == Dialect::Exporter {
-            sink.interval = std::time::Duration::from_secs(10);
-            sink.delivery.throttle = std::time::Duration::from_millis(100);
+        let mut draft = SinkDraft::new(id, transport, role, dialect);
+        draft.sink.headers = self.headers();
+        let invalid = self.fields(&mut draft);
+        if let Some((name, message)) = draft.sink.tls.incomplete() {
+            let origin = self.anywhere();
+            self.report.error(&origin, name, message, None);
         }
-        sink.headers = self.headers();
-        sink.service_name = self.text("service-name").map(|(name, _)| name);
-        self.set(&mut sink.level, "level", value::level);
-        sink.targets = self.targets();
-        self.set(&mut sink.sampler, "sampling", value::percent);
-        self.set(&mut sink.lossy, "lossy", value::boolean);
-        self.set(&mut sink.interval, "interval", value::interval);
-        self.set(&mut sink.temporality, "temporality", temporality);
-        self.set(&mut sink.compression, "compression", compression);
-        self.limits(&mut sink);
-        sink.tls = self.tls();
-        if let Some(redact) = self.list("redact") {
-            sink.redact = redact;
-        }
+        let signals_are_known = !invalid.iter().any(|name| name.starts_with("enable."));
         let said = self.report.diagnostics.len();
-        self.endpoints(&mut sink, dialect);
-        if sink.endpoints.is_empty() && self.report.diagnostics.len() == said && enabled {
+        self.endpoints(&mut draft, dialect);
+        let is_explained = self.report.diagnostics.len() > said || !signals_are_known;
+        let SinkDraft { mut sink, enabled, .. } = draft;
+        if sink.endpoints.is_empty() && !is_explained && enabled {
             let origin = self.anywhere();
             let message = format!("`{id}` sends nothing: all its signals are switched off");
             let help = Some("set `enable.span-exporter`, `enable.log-exporter` or `enable.metric-exporter` to `true`, or `enable` to `false`".to_owned());
@@ -293,7 +276,7 @@ impl Reader<'_> {
     /// Warns of an endpoint without a transport: most likely a mistake.
     fn without_transport(&mut self, id: &str) {
         let names = ["endpoint", "endpoint.metrics"];
-        let Some(given) = names.iter().find_map(|name| self.draft.settings.get(name)) else { return };
+        let Some(given) = names.iter().find_map(|name| self.raw.settings.get(name)) else { return };
         let message = format!("`{}` has no effect: `{id}` has no `transport`", given.key);
         let help = Some("set it to `grpc` or `http`, or to `disable`".to_owned());
         self.report.push(Severity::Warning, &given.value.origin, &given.key, message, help);
@@ -301,69 +284,26 @@ impl Reader<'_> {
 
     /// The position of the first setting of this sink, for diagnostics about missing ones.
     pub(super) fn anywhere(&self) -> Origin {
-        self.draft.settings.values().map(|given| given.value.origin.clone()).min().unwrap_or(Origin::Default)
+        self.raw.settings.values().map(|given| given.value.origin.clone()).min().unwrap_or(Origin::Default)
     }
 
-    fn limits(&mut self, sink: &mut Sink) {
-        let size = |text: &str| value::bytes(text).and_then(|bytes| usize::try_from(bytes).ok());
-        let number = |text: &str| text.parse::<usize>().ok().filter(|count| *count > 0);
-        self.set(&mut sink.limits.queue_items, "queue.items", number);
-        self.set(&mut sink.limits.queue_bytes, "queue.bytes", size);
-        self.set(&mut sink.limits.spool, "spool.enable", value::boolean);
-        self.set(&mut sink.limits.spool_bytes, "spool.bytes", value::bytes);
-        self.set(&mut sink.limits.spool_age, "spool.age", value::duration);
-        self.set(&mut sink.limits.spool_sync, "spool.sync", |text| match text {
-            "never" => Some(Sync::Never),
-            "interval" => Some(Sync::Interval),
-            "always" => Some(Sync::Always),
-            _ => None,
-        });
-        let delivery = &mut sink.delivery;
-        self.set(&mut delivery.batch_items, "batch.items", number);
-        self.set(&mut delivery.batch_bytes, "batch.bytes", size);
-        self.set(&mut delivery.in_flight, "batch.in-flight", number);
-        self.set(&mut delivery.throttle, "throttle", value::pause);
-        self.set(&mut delivery.timeout, "timeout", value::pause);
-        self.set(&mut delivery.retry_initial, "retry.initial", value::pause);
-        self.set(&mut delivery.retry_max, "retry.max", value::pause);
-        self.set(&mut delivery.retry_unauthorized, "retry.unauthorized", value::boolean);
-        self.set(&mut delivery.retry_circuit, "retry.circuit", |text| {
-            text.parse().ok().filter(|count| *count > 0)
-        });
-    }
-
-    fn tls(&mut self) -> Tls {
-        let tls = Tls {
-            ca: self.file("tls.ca"),
-            certificate: self.file("tls.certificate"),
-            key: self.file("tls.key"),
-            server_name: self.text("tls.server-name").map(|(name, _)| name),
-            skip_verify: self.parsed("tls.skip-verify", value::boolean).unwrap_or(false),
-        };
-        if let Some((name, message)) = tls.incomplete() {
-            let origin = self.anywhere();
-            self.report.error(&origin, name, message, None);
-        }
-        tls
-    }
-
-    fn endpoints(&mut self, sink: &mut Sink, dialect: Dialect) {
-        let spans = self.parsed("enable.span-exporter", value::boolean).unwrap_or(true);
-        let logs = self.parsed("enable.log-exporter", value::boolean).unwrap_or(false);
-        let metrics =
-            self.parsed("enable.metric-exporter", value::boolean).unwrap_or(dialect == Dialect::Exporter);
+    fn endpoints(&mut self, draft: &mut SinkDraft, dialect: Dialect) {
+        let SinkDraft { sink, insecure, signals, .. } = draft;
         let wanted = match dialect {
             Dialect::Metrics => vec![Signal::Metrics],
             Dialect::Exporter | Dialect::Tracer if sink.role == Role::Application => vec![Signal::Traces],
             Dialect::Exporter | Dialect::Tracer => {
-                let pairs = [(Signal::Traces, spans), (Signal::Metrics, metrics), (Signal::Logs, logs)];
+                let pairs = [
+                    (Signal::Traces, signals.spans),
+                    (Signal::Metrics, signals.metrics),
+                    (Signal::Logs, signals.logs),
+                ];
                 pairs.into_iter().filter(|(_, on)| *on).map(|(signal, _)| signal).collect()
             }
         };
-        let insecure = self.parsed("tls.insecure", value::boolean).unwrap_or(true);
         let common = self.text("endpoint");
         if common.is_none() && (sink.transport == Transport::Http || dialect == Dialect::Exporter) {
-            let explicit = wanted.iter().all(|signal| self.draft.settings.contains_key(own(*signal)));
+            let explicit = wanted.iter().all(|signal| self.raw.settings.contains_key(own(*signal)));
             if !explicit {
                 let origin = self.anywhere();
                 self.report.error(&origin, "endpoint", format!("`{}` has no `endpoint`", sink.id), None);
@@ -379,7 +319,7 @@ impl Reader<'_> {
                 (None, None) => (endpoint::default(sink.transport).to_owned(), None, false),
             };
             let schemed =
-                if !insecure && !text.contains("://") { format!("https://{text}") } else { text.clone() };
+                if !*insecure && !text.contains("://") { format!("https://{text}") } else { text.clone() };
             let resolved = if specific {
                 endpoint::verbatim(sink.transport, &schemed)
             } else {

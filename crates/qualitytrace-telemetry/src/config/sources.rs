@@ -11,10 +11,12 @@ use qualitytrace_config::{
 };
 
 use super::{
-    Config, DefaultHistogram, ExemplarFilter, Role, declarative, environment, features, metrics, propagators,
-    settings::{Dialect, Draft, Reader},
-    table::{SETTINGS, VIEW_SETTINGS},
-    value,
+    Config, Role, declarative,
+    draft::Dialect,
+    environment, features, propagators,
+    settings::{RawSettings, Reader},
+    slot::Slot,
+    table::{SETTINGS, Setting, VIEW_SETTINGS, process_keys},
 };
 
 /// The inputs of a configuration. A flag overrides a variable, a variable overrides a file, and a later file overrides
@@ -77,19 +79,6 @@ impl Sources {
 /// The prefixes of variables that set keys.
 const PREFIXES: [&str; 2] = ["TRACETEST_", "QUALITYTRACE_"];
 
-/// Process-wide settings.
-const GLOBAL: [&str; 9] = [
-    "telemetry.spool.path",
-    "telemetry.service-name",
-    "telemetry.recorder.items",
-    "telemetry.recorder.linger",
-    "telemetry.recorder.block",
-    "telemetry.propagators",
-    "telemetry.cardinality-limit",
-    "telemetry.default-histogram-aggregation",
-    "telemetry.exemplar-filter",
-];
-
 /// Keys of older configurations that have no effect here.
 const OBSOLETE: [&str; 3] = ["telemetry.profiler.", "telemetry.dataStores.", "server.telemetry.dataStore"];
 
@@ -151,7 +140,7 @@ impl Sources {
         for view in &views {
             keys.extend(VIEW_SETTINGS.iter().map(|setting| format!("{view}.{}", setting.name)));
         }
-        keys.extend(GLOBAL.iter().map(|&key| key.to_owned()));
+        keys.extend(process_keys().map(|setting| setting.name.to_owned()));
         keys.extend(["server.telemetry.exporter", "server.telemetry.applicationExporter"].map(str::to_owned));
         keys.extend(SETTINGS.iter().map(|setting| format!("metrics.open-telemetry.{}", setting.name)));
         keys.extend(known.iter().map(|&key| key.to_owned()));
@@ -165,12 +154,12 @@ impl Sources {
         let Gathered { exporters, tracers, metrics, views, mut roles } = gather(layers, &mut config, report);
         let variable = |name: &str| self.environment.get(name).cloned();
         let macros = Macros { variable: &variable, file: &|path| std::fs::read_to_string(path) };
-        for (name, draft) in &views {
-            let reader = Reader { draft, report, macros, origins: BTreeMap::new() };
+        for (name, raw) in &views {
+            let reader = Reader::new(raw, macros, report);
             config.metrics.views.extend(reader.view(name));
         }
-        let mut sink = |draft: &Draft, id: &str, role, dialect, report: &mut Report| {
-            let reader = Reader { draft, report, macros, origins: BTreeMap::new() };
+        let mut sink = |raw: &RawSettings, id: &str, role, dialect, report: &mut Report| {
+            let reader = Reader::new(raw, macros, report);
             config.sinks.extend(reader.sink(id, role, dialect));
         };
         roles.sort_by_key(|(role, _)| *role == Role::Application);
@@ -178,8 +167,8 @@ impl Sources {
         let used = |name: &str| {
             roles.iter().any(|(_, given)| matches!(&given.value.kind, Kind::Scalar(used) if used.eq_ignore_ascii_case(name)))
         };
-        for (name, draft) in exporters.iter().filter(|(name, _)| !used(name)) {
-            let reader = Reader { draft, report, macros, origins: BTreeMap::new() };
+        for (name, raw) in exporters.iter().filter(|(name, _)| !used(name)) {
+            let reader = Reader::new(raw, macros, report);
             let _ = reader.sink(name, Role::Server, Dialect::Exporter);
         }
         for (role, given) in roles {
@@ -189,12 +178,12 @@ impl Sources {
             let found = exporters.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
             match found {
                 _ if name.is_empty() => {}
-                Some((name, draft)) => {
+                Some((name, raw)) => {
                     let id = match role {
                         Role::Server => name.clone(),
                         Role::Application => format!("{name}/application"),
                     };
-                    sink(draft, &id, role, Dialect::Exporter, report);
+                    sink(raw, &id, role, Dialect::Exporter, report);
                 }
                 None => {
                     let names: Vec<&str> = exporters.keys().map(String::as_str).collect();
@@ -207,23 +196,23 @@ impl Sources {
                 }
             }
         }
-        for (id, draft) in &tracers {
-            sink(draft, &format!("tracer.{id}"), Role::Server, Dialect::Tracer, report);
+        for (id, raw) in &tracers {
+            sink(raw, &format!("tracer.{id}"), Role::Server, Dialect::Tracer, report);
         }
-        if let Some(draft) = &metrics {
-            sink(draft, "metrics.open-telemetry", Role::Server, Dialect::Metrics, report);
+        if let Some(raw) = &metrics {
+            sink(raw, "metrics.open-telemetry", Role::Server, Dialect::Metrics, report);
         }
         config
     }
 }
 
-/// The drafts of all sinks, and the exporter of each role.
+/// The settings of all sinks and views, and the exporter of each role.
 #[derive(Default)]
 struct Gathered<'a> {
-    exporters: BTreeMap<String, Draft>,
-    tracers: BTreeMap<String, Draft>,
-    metrics: Option<Draft>,
-    views: BTreeMap<String, Draft>,
+    exporters: BTreeMap<String, RawSettings>,
+    tracers: BTreeMap<String, RawSettings>,
+    metrics: Option<RawSettings>,
+    views: BTreeMap<String, RawSettings>,
     roles: Vec<(Role, &'a Given)>,
 }
 
@@ -250,10 +239,10 @@ fn gather<'a>(layers: &'a Layers, config: &mut Config, report: &mut Report) -> G
             tracer(&key["tracer.".len()..], given, &mut found.tracers, report);
         } else if let Some(rest) = below_views(key) {
             view(rest, given, &mut found.views, report);
-        } else if GLOBAL.iter().any(|name| same_key(name, key)) {
-            global(given, config, report);
+        } else if let Some(setting) = process_keys().find(|setting| setting.is_called(key)) {
+            process(setting, given, config, report);
         } else if owned(key) && !matches!(given.value.kind, Kind::Null) {
-            let known = GLOBAL.iter().copied().chain([
+            let known = process_keys().map(|setting| setting.name).chain([
                 "server.telemetry.exporter",
                 "server.telemetry.applicationExporter",
                 "telemetry.exporters",
@@ -306,9 +295,9 @@ fn below_views(key: &str) -> Option<&str> {
 }
 
 /// Reads `<name>.<setting>`, `<name>.exporter.type` or `<name>.exporter.collector.<setting>`.
-fn exporter(rest: &str, given: &Given, exporters: &mut BTreeMap<String, Draft>, report: &mut Report) {
+fn exporter(rest: &str, given: &Given, exporters: &mut BTreeMap<String, RawSettings>, report: &mut Report) {
     let (name, path) = rest.split_once('.').unwrap_or((rest, ""));
-    let draft = exporters.entry(name.to_owned()).or_default();
+    let raw = exporters.entry(name.to_owned()).or_default();
     if path.is_empty() {
         return;
     }
@@ -320,12 +309,12 @@ fn exporter(rest: &str, given: &Given, exporters: &mut BTreeMap<String, Draft>, 
     } else {
         path
     };
-    if !draft.take(path, given.clone()) {
+    if !raw.take(path, given.clone()) {
         unknown(given, &format!("telemetry.exporters.{name}."), report);
     }
 }
 
-fn tracer(rest: &str, given: &Given, tracers: &mut BTreeMap<String, Draft>, report: &mut Report) {
+fn tracer(rest: &str, given: &Given, tracers: &mut BTreeMap<String, RawSettings>, report: &mut Report) {
     let (id, path) = rest.split_once('.').unwrap_or((rest, ""));
     if path.is_empty() && matches!(given.value.kind, Kind::Null | Kind::Map(_)) {
         let message = format!("`{}` is empty: it has no `type` and no `transport`", given.key);
@@ -333,13 +322,13 @@ fn tracer(rest: &str, given: &Given, tracers: &mut BTreeMap<String, Draft>, repo
         report.error(&given.value.origin, &given.key, message, help);
         return;
     }
-    let draft = tracers.entry(id.to_owned()).or_default();
-    if path.is_empty() || !draft.take(path, given.clone()) {
+    let raw = tracers.entry(id.to_owned()).or_default();
+    if path.is_empty() || !raw.take(path, given.clone()) {
         unknown(given, &format!("tracer.{id}."), report);
     }
 }
 
-fn view(rest: &str, given: &Given, views: &mut BTreeMap<String, Draft>, report: &mut Report) {
+fn view(rest: &str, given: &Given, views: &mut BTreeMap<String, RawSettings>, report: &mut Report) {
     let (name, path) = rest.split_once('.').unwrap_or((rest, ""));
     if !views.entry(name.to_owned()).or_default().take_view(path, given.clone()) {
         let known: Vec<String> =
@@ -383,54 +372,18 @@ fn names(node: &Located) -> Vec<(String, Origin)> {
     }
 }
 
-fn global(given: &Given, config: &mut Config, report: &mut Report) {
-    let Some(name) = GLOBAL.iter().find(|name| same_key(name, &given.key)) else { return };
-    if *name == "telemetry.propagators" {
+/// Reads a setting of the process.
+fn process(setting: &Setting, given: &Given, config: &mut Config, report: &mut Report) {
+    let Some(slot) = setting.of_process(config) else { return };
+    if let Slot::Propagators(_) = slot {
         return propagators::read(names(&given.value), &given.key, config, report);
     }
     let Kind::Scalar(text) = &given.value.kind else {
         return;
     };
-    config.origins.insert((*name).to_owned(), given.value.origin.clone());
-    let (recorder, metrics) = (&mut config.recorder, &mut config.metrics);
-    // What the setting expects, where the value is invalid.
-    let wrong = match *name {
-        "telemetry.spool.path" => {
-            config.spool_path = Some(given.base.as_ref().map_or_else(|| text.into(), |base| base.join(text)));
-            None
-        }
-        "telemetry.service-name" => {
-            config.service_name.clone_from(text);
-            None
-        }
-        "telemetry.recorder.items" => {
-            let items = text.parse().ok().filter(|items| *items > 0);
-            set(&mut recorder.items, items, "a whole number above 0")
-        }
-        "telemetry.recorder.linger" => set(&mut recorder.linger, value::pause(text), PAUSE),
-        "telemetry.recorder.block" => set(&mut recorder.block, value::pause(text), PAUSE),
-        "telemetry.cardinality-limit" => {
-            set(&mut metrics.cardinality.default, metrics::cardinality(text), metrics::CARDINALITY)
-        }
-        "telemetry.default-histogram-aggregation" => {
-            let found = DefaultHistogram::parse(text);
-            set(&mut metrics.default_histogram, found, metrics::DEFAULT_HISTOGRAM)
-        }
-        _ => set(&mut metrics.exemplars, ExemplarFilter::parse(text), metrics::EXEMPLAR_FILTER),
-    };
-    if let Some(allowed) = wrong {
-        report.bad_value(Severity::Error, &given.value.origin, &given.key, text, allowed);
+    let origin = &given.value.origin;
+    if slot.set(text, given.base.as_deref()).is_none() {
+        report.bad_value(Severity::Error, origin, &given.key, text, setting.expected());
     }
-}
-
-const PAUSE: &str = "a duration such as `4ms`, at least `1ms`";
-
-fn set<T>(target: &mut T, found: Option<T>, allowed: &'static str) -> Option<&'static str> {
-    match found {
-        Some(found) => {
-            *target = found;
-            None
-        }
-        None => Some(allowed),
-    }
+    config.origins.insert(setting.name.to_owned(), origin.clone());
 }

@@ -1,10 +1,10 @@
-//! Parsers of single values: intervals, levels, samplers, headers.
+//! Parsers of single values: intervals, samplers, headers.
 
 use std::time::Duration;
 
-pub(crate) use qualitytrace_config::value::{boolean, bytes, duration};
+pub(crate) use qualitytrace_config::value::{boolean, bytes, duration, shown_bytes, shown_duration};
 
-use super::{Header, Level, Sampler};
+use super::{Header, Sampler};
 
 /// The shortest interval at which metrics are collected.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
@@ -19,25 +19,6 @@ pub(crate) fn interval(text: &str) -> Option<Duration> {
 /// Parses a pause.
 pub(crate) fn pause(text: &str) -> Option<Duration> {
     duration(text).filter(|duration| *duration >= MIN_PAUSE)
-}
-
-pub(crate) fn level(text: &str) -> Option<Level> {
-    Some(match text.to_ascii_lowercase().as_str() {
-        "trace" => Level::Trace,
-        "debug" => Level::Debug,
-        "info" => Level::Info,
-        "warn" | "warning" => Level::Warn,
-        "error" => Level::Error,
-        "disable" | "disabled" | "none" => Level::Disable,
-        _ => return None,
-    })
-}
-
-/// The severities of OpenTelemetry (`info`, `info2`, `fatal`), and `none`.
-pub(crate) fn log_level(text: &str) -> Option<Level> {
-    let text = text.to_ascii_lowercase();
-    let plain = text.strip_suffix(['2', '3', '4']).unwrap_or(&text);
-    if plain == "fatal" { Some(Level::Error) } else { level(plain) }
 }
 
 /// Parses a percentage into a parent-based sampler.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use qualitytrace_telemetry::config::{
-    Compression, Config, Defaults, Diagnostic, File, Level, Role, SETTINGS, Sampler, Severity, Signal,
-    Sources, Transport, VIEW_SETTINGS,
+    Compression, Config, Defaults, Diagnostic, File, Level, PROCESS_SETTINGS, Role, SETTINGS, Sampler,
+    Severity, Signal, Sources, Transport, VIEW_SETTINGS,
 };
 
 const QUALITYTRACE: &str = include_str!("../../../../examples/telemetry/quality-trace-config.yaml");
@@ -270,12 +270,22 @@ fn the_declarative_file_is_read() {
 #[test]
 fn every_setting_is_documented() {
     let text = include_str!("../../../../docs/telemetry.md");
-    for setting in SETTINGS.iter().chain(VIEW_SETTINGS) {
-        assert!(
-            text.contains(&format!("`{}`", setting.name)),
-            "`{}` is not in docs/telemetry.md",
-            setting.name
-        );
+    let all = PROCESS_SETTINGS.iter().chain(SETTINGS).chain(VIEW_SETTINGS);
+    for setting in all.filter(|setting| setting.is_key) {
+        let name = format!("`{}`", setting.name);
+        let rows = text.lines().filter(|line| line.starts_with('|')).map(|line| line.split(" | "));
+        let mut rows = rows.map(Iterator::collect::<Vec<_>>).filter(|columns| columns.len() == 3);
+        let is_first =
+            |columns: &Vec<&str>| columns[0].trim_start_matches("| ").split(", ").any(|one| one == name);
+        let row = rows.find(is_first).unwrap_or_else(|| panic!("{name} has no row in docs/telemetry.md"));
+        // Several settings of one row have their defaults in the same order.
+        let names: Vec<&str> = row[0].trim_start_matches("| ").split(", ").collect();
+        let column = row[2].trim_end_matches(" |");
+        let at = names.iter().position(|one| *one == name).filter(|_| names.len() > 1);
+        let shown = at.map_or(column, |at| column.split(", ").nth(at).unwrap_or(column)).replace('`', "");
+        let default = setting.default_text();
+        let is_fixed = setting.unset.is_empty();
+        assert!(!is_fixed || shown == default, "the default of {name} is {default}, not {shown}");
     }
     for example in [QUALITYTRACE, METRICS, GRPC, HTTP] {
         assert!(text.contains(example), "an example in docs/telemetry.md differs from its file");

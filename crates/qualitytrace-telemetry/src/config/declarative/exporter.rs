@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use qualitytrace_config::{Located, Severity};
 
 use super::Declarative;
-use crate::config::{Sampler, Signal, Sink, Transport, endpoint, table, value};
+use crate::config::{Compression, Sampler, Signal, Sink, Temporality, Transport, endpoint, value};
 
 impl Declarative<'_> {
     pub(super) fn exporter(&mut self, node: &Located, signal: Signal, id: String) -> Option<Sink> {
@@ -72,13 +72,13 @@ impl Declarative<'_> {
             (Err(_), None) => return None,
         }
         if let Some((compression, origin)) =
-            self.parsed(body, "compression", "none|gzip|zstd", table::compression)
+            self.parsed(body, "compression", Compression::WORDS, Compression::parse)
         {
             sink.compression = compression;
             sink.origins.insert("compression".to_owned(), origin);
         }
         let allowed = "cumulative|delta|low_memory";
-        let found = self.parsed(body, "temporality_preference", allowed, table::temporality);
+        let found = self.parsed(body, "temporality_preference", allowed, Temporality::parse);
         if let Some((temporality, origin)) = found.filter(|_| signal == Signal::Metrics) {
             sink.temporality = temporality;
             sink.origins.insert("temporality".to_owned(), origin);

@@ -33,8 +33,7 @@ impl Declarative<'_> {
         let known =
             ["instrument_name", "instrument_type", "unit", "meter_name", "meter_version", "meter_schema_url"];
         self.map(node, "views.selector", &known);
-        let types = InstrumentType::ALL.map(InstrumentType::name).join("|");
-        let kind = self.parsed(node, "instrument_type", &types, InstrumentType::parse);
+        let kind = self.parsed(node, "instrument_type", metrics::INSTRUMENT_TYPE, InstrumentType::parse);
         let mut text = |key: &str| self.scalar(node, key).map(|(text, _)| text);
         Selector {
             instrument_name: text("instrument_name"),
