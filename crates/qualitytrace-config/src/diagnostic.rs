@@ -57,6 +57,7 @@ impl fmt::Display for Severity {
 
 /// One finding about a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Diagnostic {
     /// Its severity.
     pub severity: Severity,
@@ -84,6 +85,7 @@ impl fmt::Display for Diagnostic {
 
 /// Collects diagnostics while a configuration is read.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Report {
     /// The diagnostics so far.
     pub diagnostics: Vec<Diagnostic>,

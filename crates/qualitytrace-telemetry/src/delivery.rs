@@ -53,6 +53,7 @@ impl Mode {
 
 /// The health of a delivery, for the status.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct Health {
     /// Whether the receiver is believed to be reachable.
     pub circuit: CircuitState,

@@ -169,6 +169,7 @@ impl Counters {
 
 /// The counters of one sink and signal at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Balance {
     /// Items that this process offered to the sink.
     pub created: u64,
@@ -192,6 +193,7 @@ pub struct Balance {
 
 /// Dropped items, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Dropped {
     /// See [`Loss::QueueFull`].
     pub queue_full: u64,

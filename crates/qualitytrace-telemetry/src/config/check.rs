@@ -9,6 +9,7 @@ use super::{
 
 /// One setting for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Line {
     /// Its key, with the name of the sink before it.
     pub key: String,

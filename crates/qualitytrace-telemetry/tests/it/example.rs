@@ -91,9 +91,15 @@ fn the_documentation_shows_every_feature() {
 #[test]
 fn settings_and_status_may_get_more_fields() {
     for text in [
+        include_str!("../../../qualitytrace-config/src/diagnostic.rs"),
         include_str!("../../src/config.rs"),
+        include_str!("../../src/config/check.rs"),
         include_str!("../../src/config/metrics.rs"),
         include_str!("../../src/config/sources.rs"),
+        include_str!("../../src/config/table.rs"),
+        include_str!("../../src/delivery.rs"),
+        include_str!("../../src/ledger.rs"),
+        include_str!("../../src/spool/status.rs"),
         include_str!("../../src/status.rs"),
     ] {
         for (at, _) in text.match_indices("\npub struct ") {
