@@ -65,8 +65,12 @@ fn about() -> String {
         said.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
     };
     let day = say("date", &["-u", "+%Y-%m-%d"]);
-    let commit = say("git", &["describe", "--always", "--dirty"]);
-    format!("Measured {day} at commit {commit} on {cores} cores of {model}.")
+    let commit = say("git", &["describe", "--always"]);
+    // The tables of other benchmarks change nothing that is measured.
+    let changes =
+        say("git", &["status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/performance.md"]);
+    let dirty = if changes.is_empty() { "" } else { "-dirty" };
+    format!("Measured {day} at commit {commit}{dirty} on {cores} cores of {model}.")
 }
 
 /// A Markdown table with aligned columns; every column but the first is right-aligned.
