@@ -28,15 +28,21 @@ use axum::response::{Html, IntoResponse, Response};
 use http::header::{ALLOW, LOCATION};
 use http::{HeaderValue, Method, StatusCode, Uri};
 use qualitytrace_core::time::Timestamp;
+use serde_json::{Map, Value};
 use tower_http::compression::CompressionLayer;
 
 use crate::access::Wanted;
 use crate::config::Live;
 use crate::ingest::Ingest;
+use crate::routes::operation::Content::{Counted, Events, Json, Nothing, Other};
+use crate::routes::operation::{Body, Content, of, operation};
 use crate::routes::{Route, Routes};
 use crate::runner::Runner;
 use crate::source::Source;
 use crate::store::Store;
+use crate::wire;
+use crate::wire::run::Run;
+use answer::Success;
 use memory::Memory;
 use path::Path;
 use tenant::Tenant;
@@ -71,49 +77,203 @@ pub(crate) fn routes(app: App) -> Routes {
         .with_state(app)
 }
 
-/// The access level that each route requires.
-static NEEDS: LazyLock<Vec<Route>> = LazyLock::new(|| table().list());
+/// Every route with its description.
+static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| table().list().to_vec());
 
-/// Every route with its handler and its required access level. Routes that start, store or remove something require
-/// `Change`, whatever their method; read-only routes do not.
+/// Every route with its handler, its required access level and its description, in the order of the description.
+/// Routes that start, store or remove something require `Change`, whatever their method; read-only routes do not.
 fn table() -> Routes<App> {
-    use Wanted::{Health, Look};
     Routes::new()
-        .get("/healthz", Health, health::alive)
-        .get("/api/healthz", Health, health::alive)
-        .get("/readyz", Health, health::ready)
-        .any("/api/{version}", Look, health::version)
-        .get("/", Look, description::home)
-        .get("/api/ingest/status", Look, health::ingest)
         .merge(resources::routes())
+        .merge(server_routes())
         .merge(test_routes())
+        .merge(legacy::suite_routes())
+        .merge(runs::series::routes())
         .merge(suites::routes())
         .merge(legacy::routes())
-        .get("/api/openapi.json", Look, description::document)
-        .get("/api/docs", Look, description::page)
-        .get("/api/traces", Look, traces::list)
-        .get("/api/services", Look, traces::services)
-        .get("/api/audit", Look, audit::list)
-        .get("/api/traces/{id}", Look, traces::get)
+        .merge(trace_routes())
+        .merge(legacy::hosted::routes())
+}
+
+/// Routes about the server itself.
+fn server_routes() -> Routes<App> {
+    use Wanted::{Health, Look};
+    use error::{BAD_REQUEST, UNAVAILABLE};
+    let page = Other("text/html");
+    let health = Json(of::<health::Health>);
+    let alive = operation("Whether the server is alive", [(200, health)]).for_all();
+    Routes::new()
+        .get("/", Look, description::home, operation("A page with links", [(200, page)]).for_all())
+        .get("/healthz", Health, health::alive, alive.clone())
+        .get("/api/healthz", Health, health::alive, alive)
+        .get(
+            "/readyz",
+            Health,
+            health::ready,
+            operation("Whether the store answers", [(200, health), UNAVAILABLE]).for_all(),
+        )
+        .any(
+            "/api/{version}",
+            Look,
+            health::version,
+            operation("The version of the server", [(200, Json(of::<health::Version>))])
+                .for_all()
+                .documented_as("/api/version.json"),
+        )
+        .get(
+            "/api/openapi.json",
+            Look,
+            description::document,
+            operation("This description", [(200, Json(of::<Map<String, Value>>))]).for_all(),
+        )
+        .get(
+            "/api/docs",
+            Look,
+            description::page,
+            operation("This description as a page", [(200, page)]).for_all(),
+        )
+        .get(
+            "/api/ingest/status",
+            Look,
+            health::ingest,
+            operation("The counters of all received telemetry", [(200, Json(of::<health::Delivered>))])
+                .for_all(),
+        )
+        .get(
+            "/api/audit",
+            Look,
+            audit::list,
+            operation("The audit log, newest first", [(200, Json(of::<audit::Changes>)), BAD_REQUEST])
+                .asking(&["take", "before"])
+                .for_all(),
+        )
 }
 
 /// Routes of tests and their runs.
 fn test_routes() -> Routes<App> {
     use Wanted::{Change, Look, Stream};
-    let run = "/api/tests/{id}/run/{number}";
-    let of = |rest: &str| format!("{run}/{rest}");
+    use legacy::export::Exported;
+    use legacy_error::{BAD_REQUEST, NOT_FOUND, TOO_MANY_REQUESTS, UNPROCESSABLE};
+    let (runs, run) = ("/api/tests/{id}/run", "/api/tests/{id}/run/{number}");
+    let of_run = |rest: &str| format!("{run}/{rest}");
+    let (shows, succeeds) = ((200, Json(of::<Run>)), (200, Json(of::<Success>)));
     Routes::new()
-        .post("/api/tests/{id}", Change, post_to_test)
-        .get("/api/tests/{id}/run", Look, runs::list)
-        .post("/api/tests/{id}/run", Change, runs::start)
-        .get(run, Look, runs::get)
-        .patch(run, Change, runs::patch)
-        .delete(run, Change, runs::delete)
-        .post(&of("rerun"), Change, runs::rerun)
-        .post(&of("stop"), Change, runs::stop)
-        .post(&of("skipPolling"), Change, runs::skip_polling)
-        .get(&of("series"), Look, runs::series::series)
-        .get(&of("events/stream"), Stream, runs::stream)
+        .post(
+            "/api/tests/{id}",
+            Change,
+            post_to_test,
+            operation(
+                "Import an exported run with its test",
+                [(200, Json(of::<Exported>)), BAD_REQUEST, UNPROCESSABLE],
+            )
+            .taking(Body::Shown(of::<Exported>))
+            .documented_as("/api/tests/import"),
+        )
+        .merge(legacy::test_routes())
+        .get(
+            runs,
+            Look,
+            runs::list,
+            operation(
+                "Runs of a test, newest first",
+                [(200, Counted(of::<Vec<Run>>)), BAD_REQUEST, NOT_FOUND],
+            )
+            .asking(&["take", "skip"]),
+        )
+        .post(
+            runs,
+            Change,
+            runs::start,
+            operation("Start a run", [shows, BAD_REQUEST, NOT_FOUND, UNPROCESSABLE, TOO_MANY_REQUESTS])
+                .taking(Body::Json(of::<runs::RunInformation>)),
+        )
+        .get(run, Look, runs::get, operation("A run", [shows, BAD_REQUEST, NOT_FOUND]))
+        .patch(
+            run,
+            Change,
+            runs::patch,
+            operation("Report about a run", [shows, BAD_REQUEST, NOT_FOUND, UNPROCESSABLE])
+                .taking(Body::Shown(of::<Run>)),
+        )
+        .delete(
+            run,
+            Change,
+            runs::delete,
+            operation("Remove a run with its events and traces", [(204, Nothing), BAD_REQUEST, NOT_FOUND]),
+        )
+        .post(
+            &of_run("rerun"),
+            Change,
+            runs::rerun,
+            operation("Judge the trace of a run again", [shows, BAD_REQUEST, NOT_FOUND]),
+        )
+        .post(
+            &of_run("stop"),
+            Change,
+            runs::stop,
+            operation("End a run and its series", [succeeds, BAD_REQUEST, NOT_FOUND]),
+        )
+        .post(
+            &of_run("skipPolling"),
+            Change,
+            runs::skip_polling,
+            operation("Judge a run with the spans that are here", [succeeds, BAD_REQUEST, NOT_FOUND]),
+        )
+        .merge(legacy::run_routes())
+        .get(
+            &of_run("events/stream"),
+            Stream,
+            runs::stream,
+            operation("The events of a run, as a stream", [(200, Events), BAD_REQUEST, NOT_FOUND])
+                .asking(&["after"]),
+        )
+}
+
+/// Routes of traces and of the services that send them.
+fn trace_routes() -> Routes<App> {
+    use Wanted::Look;
+    use error::{BAD_REQUEST, NOT_FOUND};
+    let filters = &[
+        "service",
+        "name",
+        "status",
+        "minDuration",
+        "maxDuration",
+        "attribute",
+        "from",
+        "to",
+        "take",
+        "next",
+    ];
+    Routes::new()
+        .get(
+            "/api/traces",
+            Look,
+            traces::list,
+            operation("Traces, newest first, by filters", [(200, Json(of::<traces::Traces>)), BAD_REQUEST])
+                .asking(filters)
+                .for_all(),
+        )
+        .get(
+            "/api/traces/{id}",
+            Look,
+            traces::get,
+            operation(
+                "A trace: own JSON, OTLP JSON or Jaeger JSON",
+                [(200, Content::Trace(of::<wire::trace::Trace>)), BAD_REQUEST, NOT_FOUND],
+            )
+            .for_all(),
+        )
+        .get(
+            "/api/services",
+            Look,
+            traces::services,
+            operation(
+                "The services that send telemetry, and their delays",
+                [(200, Json(of::<traces::Services>))],
+            )
+            .for_all(),
+        )
 }
 
 /// `POST` to `import` imports a run; for other methods `import` is an id like any other.

@@ -27,6 +27,7 @@ use crate::access::Wanted;
 use crate::config::Live;
 use crate::ingest::Ingest;
 use crate::routes::Routes;
+use crate::routes::operation::hidden;
 use crate::store::Store;
 use crate::trigger;
 use crate::wire::Outcome;
@@ -69,8 +70,8 @@ impl Recorder {
     /// Returns the routes for metrics and the status of the telemetry.
     pub(crate) fn routes(&self) -> Routes {
         Routes::new()
-            .get("/metrics", Wanted::Look, metrics)
-            .get("/api/telemetry/status", Wanted::Look, status)
+            .get("/metrics", Wanted::Look, metrics, hidden())
+            .get("/api/telemetry/status", Wanted::Look, status, hidden())
             .with_state(self.clone())
     }
 

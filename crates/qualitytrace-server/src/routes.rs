@@ -1,7 +1,10 @@
-//! Registration of routes, each with the permission that it needs, so that none can be served without one.
+//! Registration of routes, each with the permission that it needs and its description, so that none can be served
+//! without them.
 //!
 //! `Routes` is the only way from a handler to a socket. It tells every layer around a handler what the request needs
 //! (`Needed`); it does not decide which client has that permission.
+
+pub(crate) mod operation;
 
 use std::convert::Infallible;
 
@@ -15,9 +18,10 @@ use http::Method;
 use tower::{Layer, Service};
 
 use crate::access::Wanted;
+use operation::Operation;
 
 /// A route, and the permission that it needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Route {
     /// The method; `None` for all.
     pub method: Option<Method>,
@@ -25,6 +29,8 @@ pub struct Route {
     pub path: String,
     /// The permission that it needs.
     pub wanted: Wanted,
+    /// Its part of the API's description; `None` if it is hidden there.
+    pub(crate) operation: Option<Operation>,
 }
 
 /// The permission that a request needs, in its extensions for every layer.
@@ -43,17 +49,14 @@ impl Needed {
 
 /// Routes under construction.
 pub(crate) struct Routes<S = ()> {
-    paths: Vec<PathRoutes<S>>,
-}
-
-struct PathRoutes<S> {
-    path: String,
-    needs: Needs,
-    handlers: MethodRouter<S>,
+    /// All routes, in the order of their registration.
+    list: Vec<Route>,
+    /// Each path with the handlers of its methods.
+    paths: Vec<(String, MethodRouter<S>)>,
 }
 
 /// The permissions that the methods of one path need.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Needs(Vec<(Option<Method>, Wanted)>);
 
 impl Needs {
@@ -74,32 +77,62 @@ impl Needs {
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// Creates an empty list.
     pub(crate) fn new() -> Self {
-        Self { paths: Vec::new() }
+        Self { list: Vec::new(), paths: Vec::new() }
     }
 
     /// Registers a handler for GET and HEAD.
-    pub(crate) fn get<H: Handler<T, S>, T: 'static>(self, path: &str, wanted: Wanted, handler: H) -> Self {
-        self.on(&Method::GET, path, wanted, handler)
+    pub(crate) fn get<H: Handler<T, S>, T: 'static>(
+        self,
+        path: &str,
+        wanted: Wanted,
+        handler: H,
+        operation: impl Into<Option<Operation>>,
+    ) -> Self {
+        self.on(&Method::GET, path, wanted, handler, operation)
     }
 
     /// Registers a handler for POST.
-    pub(crate) fn post<H: Handler<T, S>, T: 'static>(self, path: &str, wanted: Wanted, handler: H) -> Self {
-        self.on(&Method::POST, path, wanted, handler)
+    pub(crate) fn post<H: Handler<T, S>, T: 'static>(
+        self,
+        path: &str,
+        wanted: Wanted,
+        handler: H,
+        operation: impl Into<Option<Operation>>,
+    ) -> Self {
+        self.on(&Method::POST, path, wanted, handler, operation)
     }
 
     /// Registers a handler for PUT.
-    pub(crate) fn put<H: Handler<T, S>, T: 'static>(self, path: &str, wanted: Wanted, handler: H) -> Self {
-        self.on(&Method::PUT, path, wanted, handler)
+    pub(crate) fn put<H: Handler<T, S>, T: 'static>(
+        self,
+        path: &str,
+        wanted: Wanted,
+        handler: H,
+        operation: impl Into<Option<Operation>>,
+    ) -> Self {
+        self.on(&Method::PUT, path, wanted, handler, operation)
     }
 
     /// Registers a handler for PATCH.
-    pub(crate) fn patch<H: Handler<T, S>, T: 'static>(self, path: &str, wanted: Wanted, handler: H) -> Self {
-        self.on(&Method::PATCH, path, wanted, handler)
+    pub(crate) fn patch<H: Handler<T, S>, T: 'static>(
+        self,
+        path: &str,
+        wanted: Wanted,
+        handler: H,
+        operation: impl Into<Option<Operation>>,
+    ) -> Self {
+        self.on(&Method::PATCH, path, wanted, handler, operation)
     }
 
     /// Registers a handler for DELETE.
-    pub(crate) fn delete<H: Handler<T, S>, T: 'static>(self, path: &str, wanted: Wanted, handler: H) -> Self {
-        self.on(&Method::DELETE, path, wanted, handler)
+    pub(crate) fn delete<H: Handler<T, S>, T: 'static>(
+        self,
+        path: &str,
+        wanted: Wanted,
+        handler: H,
+        operation: impl Into<Option<Operation>>,
+    ) -> Self {
+        self.on(&Method::DELETE, path, wanted, handler, operation)
     }
 
     /// Registers a handler for one method. A method that the router does not know is not registered.
@@ -109,44 +142,51 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         path: &str,
         wanted: Wanted,
         handler: H,
+        operation: impl Into<Option<Operation>>,
     ) -> Self {
-        match MethodFilter::try_from(method.clone()) {
-            Ok(filter) => self.add(PathRoutes {
-                path: path.to_owned(),
-                needs: Needs(vec![(Some(method.clone()), wanted)]),
-                handlers: routing::on(filter, handler),
-            }),
-            Err(_) => self,
-        }
+        let Ok(filter) = MethodFilter::try_from(method.clone()) else { return self };
+        let (method, path) = (Some(method.clone()), path.to_owned());
+        let route = Route { method, path, wanted, operation: operation.into() };
+        self.add(route, routing::on(filter, handler))
     }
 
-    /// Registers a handler for every method.
-    pub(crate) fn any<H: Handler<T, S>, T: 'static>(self, path: &str, wanted: Wanted, handler: H) -> Self {
-        let (path, needs) = (path.to_owned(), Needs(vec![(None, wanted)]));
-        self.add(PathRoutes { path, needs, handlers: routing::any(handler) })
+    /// Registers a handler for every method. The description has it under GET.
+    pub(crate) fn any<H: Handler<T, S>, T: 'static>(
+        self,
+        path: &str,
+        wanted: Wanted,
+        handler: H,
+        operation: impl Into<Option<Operation>>,
+    ) -> Self {
+        let route = Route { method: None, path: path.to_owned(), wanted, operation: operation.into() };
+        self.add(route, routing::any(handler))
     }
 
-    fn add(mut self, new: PathRoutes<S>) -> Self {
-        match self.paths.iter_mut().find(|known| known.path == new.path) {
-            Some(known) => {
-                known.needs.0.extend(new.needs.0);
-                known.handlers = std::mem::take(&mut known.handlers).merge(new.handlers);
-            }
-            None => self.paths.push(new),
-        }
+    fn add(mut self, route: Route, handlers: MethodRouter<S>) -> Self {
+        self.handle(route.path.clone(), handlers);
+        self.list.push(route);
         self
     }
 
+    fn handle(&mut self, path: String, new: MethodRouter<S>) {
+        match self.paths.iter_mut().find(|(known, _)| *known == path) {
+            Some((_, handlers)) => *handlers = std::mem::take(handlers).merge(new),
+            None => self.paths.push((path, new)),
+        }
+    }
+
     /// Adds other routes.
-    pub(crate) fn merge(self, other: Self) -> Self {
-        other.paths.into_iter().fold(self, Self::add)
+    pub(crate) fn merge(mut self, other: Self) -> Self {
+        self.list.extend(other.list);
+        other.paths.into_iter().for_each(|(path, handlers)| self.handle(path, handlers));
+        self
     }
 
     /// Handles methods that are not registered on a path. Layers that were added before do not see these requests.
     pub(crate) fn method_not_allowed<H: Handler<T, S>, T: 'static>(self, handler: &H) -> Self {
-        self.mapped(|path| {
-            let takes_all = path.needs.0.iter().any(|(method, _)| method.is_none());
-            if takes_all { path.handlers } else { path.handlers.fallback(handler.clone()) }
+        self.mapped(|needs, handlers| {
+            let takes_all = needs.0.iter().any(|(method, _)| method.is_none());
+            if takes_all { handlers } else { handlers.fallback(handler.clone()) }
         })
     }
 
@@ -159,62 +199,59 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         <L::Service as Service<Request>>::Error: Into<Infallible> + 'static,
         <L::Service as Service<Request>>::Future: Send + 'static,
     {
-        self.mapped(|path| path.handlers.layer(layer.clone()))
+        self.mapped(|_, handlers| handlers.layer(layer.clone()))
     }
 
     /// Provides the state of the handlers.
     pub(crate) fn with_state(self, state: S) -> Routes {
-        self.mapped(|path| path.handlers.with_state(state.clone()))
+        self.mapped(|_, handlers| handlers.with_state(state.clone()))
     }
 
-    fn mapped<S2>(self, change: impl Fn(PathRoutes<S>) -> MethodRouter<S2>) -> Routes<S2> {
-        let mapped = self.paths.into_iter().map(|path| {
-            let (name, needs) = (path.path.clone(), path.needs.clone());
-            PathRoutes { path: name, needs, handlers: change(path) }
+    fn mapped<S2>(self, change: impl Fn(&Needs, MethodRouter<S>) -> MethodRouter<S2>) -> Routes<S2> {
+        let Self { list, paths } = self;
+        let mapped = paths.into_iter().map(|(path, handlers)| {
+            let handlers = change(&needs(&list, &path), handlers);
+            (path, handlers)
         });
-        Routes { paths: mapped.collect() }
+        let paths = mapped.collect();
+        Routes { list, paths }
     }
 
-    /// Returns all registered routes with their permissions.
-    pub(crate) fn list(&self) -> Vec<Route> {
-        let of = |path: &PathRoutes<S>| {
-            let route = |(method, wanted): &(Option<Method>, Wanted)| Route {
-                method: method.clone(),
-                path: path.path.clone(),
-                wanted: *wanted,
-            };
-            path.needs.0.iter().map(route).collect::<Vec<_>>()
-        };
-        self.paths.iter().flat_map(of).collect()
+    /// Returns all registered routes, in the order of their registration.
+    pub(crate) fn list(&self) -> &[Route] {
+        &self.list
     }
 }
 
 impl Routes {
     /// Builds the router. Every layer that was added finds the needed permission in the request.
     pub(crate) fn into_router(self) -> Router {
-        self.paths.into_iter().fold(Router::new(), |router, path| {
-            let needs = path.needs;
+        let Self { list, paths } = self;
+        paths.into_iter().fold(Router::new(), |router, (path, handlers)| {
+            let needs = needs(&list, &path);
             let tell = middleware::from_fn(move |request: Request, next: Next| {
                 told(needs.of(request.method()), request, next)
             });
-            router.route(&path.path, path.handlers.layer(tell))
+            router.route(&path, handlers.layer(tell))
         })
     }
 
     /// Creates a handler for paths that are not registered, behind the same layers.
     pub(crate) fn nowhere<H: Handler<T, ()>, T: 'static>(handler: H) -> Self {
-        Self::new().add(PathRoutes {
-            path: String::new(),
-            needs: Needs(vec![(None, Wanted::Look)]),
-            handlers: routing::any(handler),
-        })
+        Self { list: Vec::new(), paths: vec![(String::new(), routing::any(handler))] }
     }
 
     /// Returns the service of [`Routes::nowhere`], for a router's fallback.
     pub(crate) fn into_fallback(self) -> MethodRouter {
         let tell = middleware::from_fn(|request: Request, next: Next| told(Needed::NOTHING, request, next));
-        self.paths.into_iter().fold(MethodRouter::new(), |_, path| path.handlers.layer(tell.clone()))
+        self.paths.into_iter().fold(MethodRouter::new(), |_, (_, handlers)| handlers.layer(tell.clone()))
     }
+}
+
+/// The permissions that the methods of one path need.
+fn needs(list: &[Route], path: &str) -> Needs {
+    let of_path = list.iter().filter(|route| route.path == path);
+    Needs(of_path.map(|route| (route.method.clone(), route.wanted)).collect())
 }
 
 async fn told(needed: Needed, mut request: Request, next: Next) -> Response {
@@ -224,6 +261,7 @@ async fn told(needed: Needed, mut request: Request, next: Next) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use super::operation::{hidden, operation};
     use super::*;
 
     async fn nothing() {}
@@ -231,16 +269,18 @@ mod tests {
     #[test]
     fn what_a_request_needs_stands_beside_its_route() {
         let routes: Routes = Routes::new()
-            .put("/x/{id}", Wanted::Change, nothing)
-            .get("/x/{id}", Wanted::Stream, nothing)
-            .merge(Routes::new().any("/y", Wanted::Health, nothing));
-        let of = |path: usize, method: Method| routes.paths[path].needs.of(&method);
+            .put("/x/{id}", Wanted::Change, nothing, hidden())
+            .merge(Routes::new().any("/y", Wanted::Health, nothing, operation("Y", [])))
+            .get("/x/{id}", Wanted::Stream, nothing, operation("X", []));
+        let of = |path: &str, method: Method| needs(routes.list(), path).of(&method);
         let needed = |wanted, is_registered| Needed { wanted, is_registered };
-        assert_eq!(of(0, Method::PUT), needed(Wanted::Change, true));
-        assert_eq!(of(0, Method::GET), needed(Wanted::Stream, true));
-        assert_eq!(of(0, Method::HEAD), needed(Wanted::Stream, true));
-        assert_eq!(of(0, Method::DELETE), Needed::NOTHING);
-        assert_eq!(of(1, Method::DELETE), needed(Wanted::Health, false));
-        assert_eq!(routes.list().len(), 3);
+        assert_eq!(of("/x/{id}", Method::PUT), needed(Wanted::Change, true));
+        assert_eq!(of("/x/{id}", Method::GET), needed(Wanted::Stream, true));
+        assert_eq!(of("/x/{id}", Method::HEAD), needed(Wanted::Stream, true));
+        assert_eq!(of("/x/{id}", Method::DELETE), Needed::NOTHING);
+        assert_eq!(of("/y", Method::DELETE), needed(Wanted::Health, false));
+        let summary = |route: &Route| route.operation.as_ref().map(|operation| operation.summary.clone());
+        let summaries: Vec<_> = routes.list().iter().map(summary).collect();
+        assert_eq!(summaries, [None, Some("Y".to_owned()), Some("X".to_owned())]);
     }
 }

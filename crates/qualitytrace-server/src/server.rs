@@ -168,7 +168,7 @@ impl Server {
             routes.layer(from_fn(crate::observability::recorded))
         };
         let api = recorder.requests_to(api::routes(app)).merge(recorder.routes());
-        let mut table = api.list();
+        let mut table = api.list().to_vec();
         let api = guarded(api).into_router();
         let api = api.fallback_service(guarded(Routes::nowhere(not_found)).into_fallback());
         let prefixed = match config.path_prefix.as_str() {

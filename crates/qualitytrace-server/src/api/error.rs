@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::negotiation::Media;
+use crate::routes::operation::{Answer, Content, of};
 use crate::{runner, store};
 
 /// The longest error text of the framework.
@@ -72,6 +73,11 @@ pub(super) struct Error<'a> {
     /// The error message.
     pub(super) error: &'a str,
 }
+
+/// Error responses of operations.
+pub(super) const BAD_REQUEST: Answer = (400, Content::Json(of::<Error>));
+pub(super) const NOT_FOUND: Answer = (404, Content::Json(of::<Error>));
+pub(super) const UNAVAILABLE: Answer = (503, Content::Json(of::<Error>));
 
 impl From<store::Error> for ApiError {
     fn from(error: store::Error) -> Self {

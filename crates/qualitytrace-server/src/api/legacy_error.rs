@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::answer::plain_json;
 use super::error::{ApiError, RETRY_AFTER};
+use crate::routes::operation::{Answer, Content, of};
 use crate::{runner, store};
 
 /// The error text that legacy clients expect for a missing row.
@@ -38,6 +39,12 @@ pub(super) enum Said {
     #[serde(rename_all = "camelCase")]
     Missing { missing_variables: Vec<MissingVariables> },
 }
+
+/// Error responses of operations.
+pub(super) const BAD_REQUEST: Answer = (400, Content::Json(of::<Said>));
+pub(super) const NOT_FOUND: Answer = (404, Content::Json(of::<Said>));
+pub(super) const UNPROCESSABLE: Answer = (422, Content::Json(of::<Said>));
+pub(super) const TOO_MANY_REQUESTS: Answer = (429, Content::Json(of::<Said>));
 
 /// The variables that a test lacks.
 #[derive(Debug, Serialize, JsonSchema)]

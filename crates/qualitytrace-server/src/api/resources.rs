@@ -17,7 +17,8 @@ use qualitytrace_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::App;
-use super::error::ApiError;
+use super::error::{ApiError, Error};
+use super::legacy_error::{BAD_REQUEST, NOT_FOUND};
 use super::memory::Memory;
 use super::negotiation::Media;
 use super::path::Path;
@@ -27,6 +28,8 @@ use crate::access::Wanted;
 use crate::client::Client;
 use crate::clock;
 use crate::routes::Routes;
+use crate::routes::operation::Content::{Negotiated, Nothing};
+use crate::routes::operation::{self, Answer, Content, Operation, of, operation};
 use crate::store::{CURRENT, Mode, NO_ID, NewDefinition, Put, StoredResource, is_id, unscoped};
 use crate::wire::time::rfc3339;
 use reading::{Body, Strictness};
@@ -49,29 +52,68 @@ const OTHER_WORDS: [(Kind, &str); 3] =
 
 /// The routes of every kind.
 pub(super) fn routes() -> Routes<App> {
-    use Wanted::{Change, Look};
     let kinds = Kind::ALL.into_iter().map(|kind| (kind, collection(kind)));
-    kinds.chain(OTHER_WORDS).fold(Routes::new(), |routes, (kind, word)| {
-        let (all, one) = (format!("/api/{word}"), format!("/api/{word}/{{id}}"));
-        routes
-            .get(&all, Look, move |app, memory, tenant, query, headers| {
-                list(kind, app, memory, tenant, query, headers)
-            })
-            .post(&all, Change, move |app, tenant, query, headers, body| {
-                create(kind, app, tenant, query, headers, body)
-            })
-            .put(&all, Change, move |app, tenant, query, headers, body| {
-                upsert(kind, app, tenant, query, headers, body)
-            })
-            .get(&one, Look, move |app, tenant, path, headers| get_one(kind, app, tenant, path, headers))
-            .put(&one, Change, move |app, tenant, path, query, headers, body| {
+    kinds.chain(OTHER_WORDS).fold(Routes::new(), |routes, (kind, word)| routes.merge(routes_of(kind, word)))
+}
+
+/// The routes of one kind, described under its own name only.
+fn routes_of(kind: Kind, word: &str) -> Routes<App> {
+    use Wanted::{Change, Look};
+    let (all, one) = (format!("/api/{word}"), format!("/api/{word}/{{id}}"));
+    let described = |what: &str, answers: &[Answer]| operation(format!("{what} {}", kind.as_str()), answers);
+    let known = |operation: Operation| (word == collection(kind)).then_some(operation);
+    let changing =
+        |operation: Operation| known(operation.taking(operation::Body::Resource(kind)).asking(&["strict"]));
+    let shows = Content::Resource(kind);
+    let (wrong, missing) = ((400, Negotiated(of::<Error>)), (404, Nothing));
+    let gone = if kind.is_singleton() { (405, Negotiated(of::<Error>)) } else { (204, Nothing) };
+    let listed = described("List:", &[(200, Content::Resources(kind)), wrong]).listing(kind);
+    let source = described("Source text:", &[(200, Content::Source), BAD_REQUEST, NOT_FOUND]);
+    Routes::new()
+        .get(
+            &all,
+            Look,
+            move |app, memory, tenant, query, headers| list(kind, app, memory, tenant, query, headers),
+            known(listed.augmentable(kind)),
+        )
+        .post(
+            &all,
+            Change,
+            move |app, tenant, query, headers, body| create(kind, app, tenant, query, headers, body),
+            changing(described("Create:", &[(201, shows), wrong])),
+        )
+        .put(
+            &all,
+            Change,
+            move |app, tenant, query, headers, body| upsert(kind, app, tenant, query, headers, body),
+            changing(described("Create or change:", &[(200, shows), (201, shows), wrong])),
+        )
+        .get(
+            &one,
+            Look,
+            move |app, tenant, path, headers| get_one(kind, app, tenant, path, headers),
+            known(described("Read:", &[(200, shows), wrong, missing]).augmentable(kind)),
+        )
+        .put(
+            &one,
+            Change,
+            move |app, tenant, path, query, headers, body| {
                 update(kind, app, tenant, path, query, headers, body)
-            })
-            .delete(&one, Change, move |app, tenant, path, headers| delete(kind, app, tenant, path, headers))
-            .get(&format!("{one}/source"), Look, move |app, tenant, path, query| {
-                source::source(kind, app, tenant, path, query)
-            })
-    })
+            },
+            changing(described("Change:", &[(200, shows), wrong, missing])),
+        )
+        .delete(
+            &one,
+            Change,
+            move |app, tenant, path, headers| delete(kind, app, tenant, path, headers),
+            known(described("Remove:", &[gone, wrong, missing])),
+        )
+        .get(
+            &format!("{one}/source"),
+            Look,
+            move |app, tenant, path, query| source::source(kind, app, tenant, path, query),
+            known(source.asking(&["version"]).augmentable(kind)),
+        )
 }
 
 /// The collection in the path.

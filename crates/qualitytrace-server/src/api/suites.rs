@@ -13,7 +13,9 @@ use qualitytrace_core::suite::{Plan, Values};
 use super::App;
 use super::answer::{Success, json, plain_json};
 use super::audit::Unchanged;
-use super::legacy_error::{LegacyApiError, MissingVariables, body, number};
+use super::legacy_error::{
+    BAD_REQUEST, LegacyApiError, MissingVariables, NOT_FOUND, TOO_MANY_REQUESTS, UNPROCESSABLE, body, number,
+};
 use super::memory::Memory;
 use super::path::Path;
 use super::query::Query;
@@ -25,6 +27,8 @@ use super::tenant::Tenant;
 use crate::access::Wanted;
 use crate::clock;
 use crate::routes::Routes;
+use crate::routes::operation::Content::{Counted, Events, Json, Nothing};
+use crate::routes::operation::{Body, Operation, hidden, of, operation};
 use crate::runner::{StepTest, SuiteOrder, SuiteRunId, SuiteState};
 use crate::store::{StoredEvent, StoredRun, StoredSuiteRun};
 use crate::variables::Variables;
@@ -35,21 +39,55 @@ use crate::wire::time::NEVER;
 /// How long deletion waits for a suite run in progress to end.
 const DELETION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// The routes of suite runs, under their current and their former name.
+/// The routes of suite runs, under their current name, which is described, and their former one.
 pub(super) fn routes() -> Routes<App> {
+    let former = routes_of("transactions", |_| hidden());
+    routes_of("testsuites", Some).merge(former)
+}
+
+fn routes_of(word: &str, known: fn(Operation) -> Option<Operation>) -> Routes<App> {
     use Wanted::{Change, Look, Stream};
-    ["testsuites", "transactions"].into_iter().fold(Routes::new(), |routes, word| {
-        let runs = format!("/api/{word}/{{id}}/run");
-        let run = format!("{runs}/{{number}}");
-        routes
-            .get(&runs, Look, list)
-            .post(&runs, Change, start)
-            .get(&run, Look, get_one)
-            .delete(&run, Change, delete)
-            .post(&format!("{run}/stop"), Change, stop)
-            .get(&format!("{run}/events"), Look, events)
-            .get(&format!("{run}/events/stream"), Stream, stream_of_suite)
-    })
+    let runs = format!("/api/{word}/{{id}}/run");
+    let run = format!("{runs}/{{number}}");
+    let shows = (200, Json(of::<SuiteRun>));
+    let listed = [(200, Counted(of::<Vec<SuiteRun>>)), BAD_REQUEST, NOT_FOUND];
+    let started = [shows, BAD_REQUEST, NOT_FOUND, UNPROCESSABLE, TOO_MANY_REQUESTS];
+    let removed = [(204, Nothing), BAD_REQUEST, NOT_FOUND];
+    let stopped = [(200, Json(of::<Success>)), BAD_REQUEST, NOT_FOUND];
+    let streamed = [(200, Events), BAD_REQUEST, NOT_FOUND];
+    Routes::new()
+        .get(
+            &runs,
+            Look,
+            list,
+            known(operation("Runs of a suite, newest first", listed).asking(&["take", "skip"])),
+        )
+        .post(
+            &runs,
+            Change,
+            start,
+            known(operation("Start a run of a suite", started).taking(Body::Json(of::<RunInformation>))),
+        )
+        .get(&run, Look, get_one, known(operation("A run of a suite", [shows, BAD_REQUEST, NOT_FOUND])))
+        .delete(
+            &run,
+            Change,
+            delete,
+            known(operation("Remove a run of a suite with the runs of its steps", removed)),
+        )
+        .post(&format!("{run}/stop"), Change, stop, known(operation("End a run of a suite", stopped)))
+        .get(
+            &format!("{run}/events"),
+            Look,
+            events,
+            known(operation("The events of a run of a suite", [(200, Json(of::<Vec<Event>>)), BAD_REQUEST])),
+        )
+        .get(
+            &format!("{run}/events/stream"),
+            Stream,
+            stream_of_suite,
+            known(operation("The events of a run of a suite, as a stream", streamed).asking(&["after"])),
+        )
 }
 
 /// Starts a run of the latest version of a suite.

@@ -22,6 +22,7 @@ use super::status::{response_message, status_message};
 use crate::access::Wanted;
 use crate::ingest::{Accepted, Ingest, Refused};
 use crate::routes::Routes;
+use crate::routes::operation::hidden;
 
 const GRPC: &str = "application/grpc";
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -45,7 +46,7 @@ pub(crate) fn services(ingest: Arc<Ingest>) -> Routes {
             export(&ingest, signal, request).await
         };
         let path = format!("/opentelemetry.proto.collector.{name}/Export");
-        routes.post(&path, Wanted::Deliver, handler)
+        routes.post(&path, Wanted::Deliver, handler, hidden())
     });
     routes.with_state(ingest)
 }

@@ -17,6 +17,7 @@ use crate::access::Wanted;
 use crate::body::{BodyError, discard};
 use crate::ingest::{Accepted, Ingest, Refused};
 use crate::routes::Routes;
+use crate::routes::operation::hidden;
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
@@ -28,7 +29,7 @@ pub(crate) fn routes(ingest: Arc<Ingest>) -> Routes {
         let handler = move |State(ingest): State<Arc<Ingest>>, request: Request| async move {
             export(&ingest, signal, request).await
         };
-        routes.post(&format!("/v1/{name}"), Wanted::Deliver, handler)
+        routes.post(&format!("/v1/{name}"), Wanted::Deliver, handler, hidden())
     });
     routes.with_state(ingest)
 }

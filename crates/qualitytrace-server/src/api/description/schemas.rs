@@ -2,61 +2,13 @@
 
 use qualitytrace_core::definition::{self, Kind};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
-use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::api::negotiation::{Form, MEDIA};
+use crate::routes::operation::{Body, Content, Shape};
 
 /// The path of the schemas in the document.
 const PATH: &str = "/components/schemas";
-
-/// A type, as the function that generates its schema.
-pub(super) type Shape = fn(&mut SchemaGenerator) -> Schema;
-
-/// The schema of a type.
-pub(super) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<T>()
-}
-
-/// The request body of a route.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Body {
-    /// JSON of this type.
-    Json(Shape),
-    /// JSON as another route returns it.
-    Shown(Shape),
-    /// The `spec` of a resource.
-    Spec(Kind),
-    /// A resource, in JSON or YAML.
-    Resource(Kind),
-}
-
-/// The content of a response.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Content {
-    /// Nothing.
-    Nothing,
-    /// JSON of this type.
-    Json(Shape),
-    /// JSON of this type, with a header that holds the total count.
-    Counted(Shape),
-    /// Another content type.
-    Other(&'static str),
-    /// Server-sent events.
-    Events,
-    /// JSON or YAML of this type, by content negotiation.
-    Negotiated(Shape),
-    /// A resource, by content negotiation.
-    Resource(Kind),
-    /// A list of resources, by content negotiation.
-    Resources(Kind),
-    /// The `spec` of a resource, by content negotiation.
-    Spec(Kind),
-    /// A definition as the user wrote it.
-    Source,
-    /// A trace: JSON of this type, OTLP JSON or Jaeger JSON.
-    Trace(Shape),
-}
 
 /// The schemas requested so far.
 pub(super) struct Schemas {

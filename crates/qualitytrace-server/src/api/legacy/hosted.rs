@@ -10,14 +10,16 @@ use serde_json::{Map, Value};
 use crate::access::Wanted;
 use crate::api::App;
 use crate::api::answer::plain_json;
-use crate::api::legacy_error::{LegacyApiError, body, integer};
+use crate::api::legacy_error::{BAD_REQUEST, LegacyApiError, UNPROCESSABLE, body, integer};
 use crate::api::query::Query;
 use crate::routes::Routes;
+use crate::routes::operation::Content::Json;
+use crate::routes::operation::{Body, of, operation};
 
 /// A path, its methods, and the shape of its body.
-pub(in crate::api) struct Route {
-    pub(in crate::api) path: &'static str,
-    pub(in crate::api) methods: &'static [Method],
+struct Route {
+    path: &'static str,
+    methods: &'static [Method],
     sent: Option<&'static Shape>,
 }
 
@@ -70,7 +72,7 @@ const fn route(path: &'static str, methods: &'static [Method], sent: Option<&'st
     Route { path, methods, sent }
 }
 
-pub(in crate::api) const ROUTES: [Route; 13] = [
+const ROUTES: [Route; 13] = [
     route("/api/rungroups", &[Method::GET, Method::POST], Some(&RUN_GROUP)),
     route("/api/rungroups/{id}", &[Method::GET], None),
     route("/api/environments", &[Method::GET, Method::POST, Method::PUT], Some(&ENVIRONMENT)),
@@ -86,7 +88,14 @@ pub(in crate::api) const ROUTES: [Route; 13] = [
     route("/api/runs", &[Method::GET], None),
 ];
 
+/// Returns these routes.
 pub(in crate::api) fn routes() -> Routes<App> {
+    let answers = [(402, Json(of::<()>)), BAD_REQUEST, UNPROCESSABLE];
+    let stub = operation("Exists only in the original's hosted service", answers).for_all();
+    let described = |method: &Method| match *method {
+        Method::POST | Method::PUT => stub.clone().taking(Body::Json(of::<Map<String, Value>>)),
+        _ => stub.clone(),
+    };
     ROUTES.iter().fold(Routes::new(), |routes, route| {
         let answer = move |method: Method, path: RawPathParams, page: Query<Page>, sent: Bytes| async move {
             checked(route, &method, &path, &page.0, &sent)?;
@@ -94,7 +103,7 @@ pub(in crate::api) fn routes() -> Routes<App> {
         };
         route.methods.iter().fold(routes, |routes, method| {
             let wanted = if method.is_safe() { Wanted::Look } else { Wanted::Change };
-            routes.on(method, route.path, wanted, answer)
+            routes.on(method, route.path, wanted, answer, described(method))
         })
     })
 }

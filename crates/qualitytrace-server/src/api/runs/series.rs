@@ -7,12 +7,15 @@ use axum::response::Response;
 use http::StatusCode;
 use serde::Deserialize;
 
+use crate::access::Wanted;
 use crate::api::App;
 use crate::api::answer::plain_json;
-use crate::api::legacy_error::{LegacyApiError, count, number};
+use crate::api::legacy_error::{BAD_REQUEST, LegacyApiError, NOT_FOUND, count, number};
 use crate::api::path::Path;
 use crate::api::query::Query;
 use crate::api::tenant::Tenant;
+use crate::routes::Routes;
+use crate::routes::operation::{Content, of, operation};
 use crate::runner::RunId;
 use crate::wire::request::RunRequest;
 use crate::wire::series::Series;
@@ -22,12 +25,19 @@ const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(in crate::api) struct After {
+struct After {
     after: String,
 }
 
+/// Returns the route of series.
+pub(in crate::api) fn routes() -> Routes<App> {
+    let answers = [(200, Content::Json(of::<Series>)), BAD_REQUEST, NOT_FOUND];
+    let described = operation("The series that a run is one of", answers).asking(&["after"]);
+    Routes::new().get("/api/tests/{id}/run/{number}/series", Wanted::Look, series, described)
+}
+
 /// Returns the series of a run. With `?after=N`, waits for a while until it has more than N runs or has ended.
-pub(in crate::api) async fn series(
+async fn series(
     State(app): State<App>,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
