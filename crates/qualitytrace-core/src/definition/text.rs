@@ -224,3 +224,11 @@ fn push(pieces: &mut Vec<Piece>, next: Piece) {
     }
     pieces.push(next);
 }
+
+/// Maps the values of named texts.
+pub(super) fn mapped_pairs<E>(
+    pairs: &[(String, Text)],
+    text: &mut impl FnMut(&Text) -> Result<Text, E>,
+) -> Result<Vec<(String, Text)>, E> {
+    pairs.iter().map(|(name, value)| Ok((name.clone(), text(value)?))).collect()
+}

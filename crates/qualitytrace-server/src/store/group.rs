@@ -224,3 +224,37 @@ impl DatabaseError for CommitError {
         ErrorKind::Other
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Store;
+    use super::*;
+
+    async fn put(writers: &Writers, name: &'static str) -> Write {
+        let mut write = writers.statement().await.unwrap();
+        let insert = sqlx::query("INSERT INTO documents (name, body) VALUES ($1, '')").bind(name);
+        insert.execute(&mut *write).await.unwrap();
+        write
+    }
+
+    #[tokio::test]
+    async fn a_member_that_breaks_the_transaction_fails_the_others_and_no_later_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}", folder.path().join("group.db").display());
+        let store = Store::open(&url).await.unwrap();
+        let first = put(&store.writers, "first").await;
+        let writers = store.writers.clone();
+        let breaking = tokio::spawn(async move {
+            // As SQLite itself does on a full disk.
+            writers.begin().await.unwrap().execute("ROLLBACK").await.unwrap();
+        });
+        // Lets it queue before the commit.
+        tokio::task::yield_now().await;
+        assert!(matches!(first.commit().await, Err(sqlx::Error::Io(_))));
+        breaking.await.unwrap();
+        put(&store.writers, "later").await.commit().await.unwrap();
+        let stored = sqlx::query_scalar("SELECT name FROM documents WHERE name IN ('first', 'later')");
+        let stored: Vec<String> = stored.fetch_all(&store.read).await.unwrap();
+        assert_eq!(stored, ["later"]);
+    }
+}

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::definition::period::{self, Period};
 use crate::definition::reader::Reader;
 use crate::definition::shape::{Pairs, is_blank, texts};
-use crate::definition::text::Text;
+use crate::definition::text::{Text, mapped_pairs};
 
 /// A command on the server's machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,11 +31,7 @@ impl Exec {
                 }
                 Command::Line(line) => Command::Line(text(line)?),
             },
-            env: self
-                .env
-                .iter()
-                .map(|(name, value)| Ok((name.clone(), text(value)?)))
-                .collect::<Result<_, _>>()?,
+            env: mapped_pairs(&self.env, text)?,
             working_directory: text(&self.working_directory)?,
             timeout: self.timeout.clone(),
         })

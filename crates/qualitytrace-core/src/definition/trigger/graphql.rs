@@ -11,7 +11,7 @@ use super::tls::{self, Bare, Tls, TlsSpec};
 use crate::definition::period::{self, Period};
 use crate::definition::reader::Reader;
 use crate::definition::shape::{Pairs, is_blank};
-use crate::definition::text::Text;
+use crate::definition::text::{Text, mapped_pairs};
 
 /// A GraphQL request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -51,11 +51,7 @@ impl Graphql {
             tls: self.tls.as_ref().map(|tls| tls.mapped(text)).transpose()?,
             proxy: text(&self.proxy)?,
             query: text(&self.query)?,
-            variables: self
-                .variables
-                .iter()
-                .map(|(name, value)| Ok((name.clone(), text(value)?)))
-                .collect::<Result<_, _>>()?,
+            variables: mapped_pairs(&self.variables, text)?,
             operation_name: text(&self.operation_name)?,
             ..self.clone()
         })
