@@ -5,6 +5,7 @@ mod audit;
 mod description;
 mod error;
 mod health;
+mod json_body;
 mod legacy;
 mod legacy_error;
 pub(crate) mod memory;
@@ -88,6 +89,7 @@ fn table() -> Routes<App> {
         .merge(server_routes())
         .merge(test_routes())
         .merge(legacy::suite_routes())
+        .merge(runs::verdict::routes())
         .merge(runs::series::routes())
         .merge(suites::routes())
         .merge(legacy::routes())
@@ -187,7 +189,7 @@ fn test_routes() -> Routes<App> {
             operation("Start a run", [shows, BAD_REQUEST, NOT_FOUND, UNPROCESSABLE, TOO_MANY_REQUESTS])
                 .taking(Body::Json(of::<runs::RunInformation>)),
         )
-        .get(run, Look, runs::get, operation("A run", [shows, BAD_REQUEST, NOT_FOUND]))
+        .get(run, Look, runs::get, operation("A run", [shows, BAD_REQUEST, NOT_FOUND]).asking(&["without"]))
         .patch(
             run,
             Change,
@@ -265,6 +267,47 @@ fn trace_routes() -> Routes<App> {
             .for_all(),
         )
         .get(
+            "/api/traces/{id}/columns",
+            Look,
+            traces::columns::of_trace,
+            operation(
+                "A trace as columns, in the order of arrival",
+                [(200, Json(of::<wire::columns::Columns>)), BAD_REQUEST, NOT_FOUND],
+            )
+            .asking(&["from", "revision"])
+            .for_all(),
+        )
+        .get(
+            "/api/tests/{id}/run/{number}/trace/columns",
+            Look,
+            traces::columns::of_run,
+            operation(
+                "The trace of a run as columns: the trigger, then spans in the order of arrival",
+                [(200, Json(of::<wire::columns::Columns>)), BAD_REQUEST, NOT_FOUND],
+            )
+            .asking(&["from", "revision"]),
+        )
+        .get(
+            "/api/traces/{id}/spans/{span}",
+            Look,
+            traces::span::of_trace,
+            operation(
+                "One span in full, with its log records",
+                [(200, Json(of::<wire::span::SpanDetail>)), BAD_REQUEST, NOT_FOUND],
+            )
+            .for_all(),
+        )
+        .get(
+            "/api/tests/{id}/run/{number}/spans/{span}",
+            Look,
+            traces::span::of_run,
+            operation(
+                "One span of a run in full; the trigger is one of them",
+                [(200, Json(of::<wire::span::SpanDetail>)), BAD_REQUEST, NOT_FOUND],
+            ),
+        )
+        .merge(trace_computations())
+        .get(
             "/api/services",
             Look,
             traces::services,
@@ -273,6 +316,58 @@ fn trace_routes() -> Routes<App> {
                 [(200, Json(of::<traces::Services>))],
             )
             .for_all(),
+        )
+}
+
+/// Routes that compute something on a trace and store nothing.
+fn trace_computations() -> Routes<App> {
+    use Wanted::Look;
+    use error::{BAD_REQUEST, NOT_FOUND, UNPROCESSABLE};
+    use traces::{dry_run, select};
+    let of_run = |rest: &str| format!("/api/tests/{{id}}/run/{{number}}/{rest}");
+    let (selected, selection) = ((200, Json(of::<select::Selected>)), Body::Json(of::<select::Selection>));
+    let (tried, trial) = ((200, Json(of::<dry_run::Tried>)), Body::Json(of::<dry_run::Trial>));
+    Routes::new()
+        .post(
+            "/api/traces/{id}/select",
+            Look,
+            select::of_trace,
+            operation("Select spans of a trace", [selected, BAD_REQUEST, NOT_FOUND])
+                .taking(selection)
+                .for_all(),
+        )
+        .post(
+            &of_run("select"),
+            Look,
+            select::of_run,
+            operation("Select spans of a run", [selected, BAD_REQUEST, NOT_FOUND, UNPROCESSABLE])
+                .taking(selection),
+        )
+        .post(
+            "/api/traces/{id}/dry-run",
+            Look,
+            dry_run::of_trace,
+            operation("Evaluate specs and outputs on a trace", [tried, BAD_REQUEST, NOT_FOUND])
+                .taking(trial)
+                .for_all(),
+        )
+        .post(
+            &of_run("dry-run"),
+            Look,
+            dry_run::of_run,
+            operation("Evaluate specs and outputs on a run", [tried, BAD_REQUEST, NOT_FOUND, UNPROCESSABLE])
+                .taking(trial),
+        )
+        .put(
+            "/api/tests/{id}/dry-run",
+            Look,
+            dry_run::of_test,
+            operation(
+                "Evaluate specs and outputs on the latest runs of a test",
+                [(200, Json(of::<dry_run::TriedRuns>)), BAD_REQUEST],
+            )
+            .taking(trial)
+            .asking(&["runs"]),
         )
 }
 

@@ -4,6 +4,7 @@
 
 pub mod convert;
 mod grpc;
+pub(crate) mod heads;
 mod http;
 mod intake;
 pub mod json;

@@ -32,6 +32,15 @@ pub struct Arrival {
     pub spans: Vec<Span>,
 }
 
+/// A chunk that is new to a reader.
+#[derive(Debug)]
+pub(crate) enum NewChunk {
+    /// It arrived after those visited before.
+    Chunk(StoredChunk),
+    /// All chunks follow again: one arrived between those visited before.
+    Restart,
+}
+
 /// A read position in a trace.
 #[derive(Debug, Default)]
 pub struct Cursor {
@@ -69,36 +78,63 @@ impl Source {
     }
 
     /// Returns what arrived of a trace since the cursor was last used, or all of it again; the flag says that it is
-    /// all.
-    ///
-    /// Servers that share a store do not commit in the order of arrival times. A chunk that was committed between those
-    /// read already is noticed by the number of chunks, and then everything is read again. Nor do their clocks agree: a
-    /// chunk that was not there at the last read is taken to have arrived after it, and not later than now.
+    /// all. Clocks of servers that share a store do not agree: a chunk that was not there at the last read is taken to
+    /// have arrived after it, and not later than now.
     pub async fn news(
         &self,
         trace: TraceId,
         cursor: &mut Cursor,
     ) -> Result<(Vec<Arrival>, bool), store::Error> {
-        if !self.store.is_shared() {
-            let arrivals = arrivals(&self.store, trace, cursor.last).await?;
-            cursor.last = arrivals.last().map_or(cursor.last, |arrival| arrival.at);
-            return Ok((arrivals, false));
-        }
+        let (mut arrivals, mut is_all) = (Vec::new(), false);
         let now = clock::now();
-        let mut new = arrivals(&self.store, trace, cursor.last).await?;
-        let count = self.store.chunk_count(trace, Signal::Spans).await?;
-        let is_all = count != cursor.count + new.len() as u64;
-        if is_all {
-            new = arrivals(&self.store, trace, Timestamp::default()).await?;
-            cursor.count = 0;
+        let add = |new| match new {
+            NewChunk::Restart => {
+                arrivals.clear();
+                is_all = true;
+            }
+            NewChunk::Chunk(chunk) => arrivals.push(Arrival::new(trace, chunk.arrived, chunk.data)),
+        };
+        self.each_new_chunk(trace, cursor, add).await?;
+        if self.store.is_shared() {
+            for arrival in &mut arrivals {
+                arrival.at = arrival.at.max(cursor.looked).min(now);
+            }
+            cursor.looked = now;
         }
-        cursor.count += new.len() as u64;
-        cursor.last = new.last().map_or(cursor.last, |arrival| arrival.at);
-        for arrival in &mut new {
-            arrival.at = arrival.at.max(cursor.looked).min(now);
+        Ok((arrivals, is_all))
+    }
+
+    /// Visits the chunks of a trace that arrived since the cursor was last used, in order of arrival.
+    ///
+    /// Servers that share a store do not commit in the order of arrival times. A chunk that was committed between those
+    /// read already is noticed by the number of chunks, and then everything is visited again.
+    pub(crate) async fn each_new_chunk(
+        &self,
+        trace: TraceId,
+        cursor: &mut Cursor,
+        mut visit: impl FnMut(NewChunk) + Send,
+    ) -> Result<(), store::Error> {
+        self.read_on(trace, cursor, &mut visit).await?;
+        if self.store.is_shared() && self.store.chunk_count(trace, Signal::Spans).await? != cursor.count {
+            visit(NewChunk::Restart);
+            (cursor.last, cursor.count) = (Timestamp::default(), 0);
+            self.read_on(trace, cursor, &mut visit).await?;
         }
-        cursor.looked = now;
-        Ok((new, is_all))
+        Ok(())
+    }
+
+    async fn read_on(
+        &self,
+        trace: TraceId,
+        cursor: &mut Cursor,
+        visit: &mut (impl FnMut(NewChunk) + Send),
+    ) -> Result<(), store::Error> {
+        let after = cursor.last;
+        let each = |chunk: StoredChunk| {
+            (cursor.last, cursor.count) = (chunk.arrived, cursor.count + 1);
+            visit(NewChunk::Chunk(chunk));
+        };
+        self.store.each_chunk(trace, Signal::Spans, after, each).await
     }
 
     /// Returns the requests that delivered spans of a trace, reduced to those spans.

@@ -2,6 +2,7 @@
 //!
 //! The core promises no wire shape; these types do. Renaming a field here changes a protocol.
 
+pub mod columns;
 pub mod event;
 pub mod fold;
 pub mod jaeger;
@@ -12,6 +13,8 @@ pub mod otlp;
 pub mod request;
 pub mod run;
 pub mod series;
+pub mod short;
+pub mod span;
 pub mod suite;
 pub mod time;
 pub mod trace;

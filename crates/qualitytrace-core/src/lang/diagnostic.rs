@@ -36,6 +36,16 @@ pub enum Severity {
     Error,
 }
 
+impl Severity {
+    /// Returns its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
 impl Diagnostic {
     /// Makes an error at `span`.
     pub fn error(code: &'static str, span: Range<usize>, message: impl Into<String>) -> Self {

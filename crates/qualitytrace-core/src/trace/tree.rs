@@ -1,9 +1,9 @@
 //! The tree of a trace, built from its spans.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
-use super::span::{Span, SpanKind};
+use super::parents::{ById, Cycles, is_far_side, parents};
+use super::span::Span;
 use crate::id::{SpanId, TraceId};
 
 /// The spans of one trace as a forest, in pre-order: parents before children, siblings by start time.
@@ -16,6 +16,8 @@ pub struct Trace {
     parents: Vec<Option<usize>>,
     ends: Vec<usize>,
     depths: Vec<usize>,
+    /// The position of each span in the order of arrival.
+    rows: Vec<usize>,
     notes: Vec<Note>,
 }
 
@@ -46,25 +48,46 @@ impl Trace {
     /// sides of a call share one id, as in Zipkin, the answering span gets its own id and stands below the
     /// caller's.
     pub fn assemble(id: TraceId, spans: impl IntoIterator<Item = Span>) -> Self {
-        Self::build(id, spans, None)
+        let spans = deduplicate(spans);
+        let rows: Vec<usize> = (0..spans.len()).collect();
+        Self::build(id, spans, &rows, None)
     }
 
-    /// Returns the trace with `trigger` as its only root: every other root becomes its child.
+    /// Returns the trace with `trigger` as its only root: every other root becomes its child. The trigger comes first
+    /// in the order of arrival.
     ///
     /// A span with the trigger's id that arrived from outside is replaced by `trigger`, which has the response.
     #[must_use]
     pub fn with_trigger(self, trigger: Span) -> Self {
         let root = trigger.id;
-        Self::build(self.id, self.spans.into_iter().chain([trigger]), root)
+        let (mut spans, mut rows) = (self.spans, self.rows);
+        let is_copy = |span: &Span| span.id == root && is_far_side(span.kind) == is_far_side(trigger.kind);
+        let copy = spans.iter().position(is_copy);
+        let gap = copy.map_or(usize::MAX, |at| rows[at]);
+        for row in &mut rows {
+            *row += usize::from(*row < gap);
+        }
+        match copy {
+            Some(at) => (spans[at], rows[at]) = (trigger, 0),
+            None => {
+                spans.push(trigger);
+                rows.push(0);
+            }
+        }
+        Self::build(self.id, spans, &rows, root)
     }
 
-    fn build(id: TraceId, spans: impl IntoIterator<Item = Span>, root: Option<SpanId>) -> Self {
-        let (mut spans, mut by_id) = deduplicate(spans);
-        part_shared(&mut spans, &mut by_id);
-        let mut notes = Vec::new();
-        let mut parents = find_parents(&spans, &by_id, &mut notes);
-        cut_cycles(&spans, &mut parents, &mut notes);
-        if let Some(root) = root.and_then(|root| by_id.get(&root)).and_then(Sides::only) {
+    /// Returns the trace with every span replaced. Ids, parents and times must stay: the tree is not built again.
+    #[must_use]
+    pub fn map(self, change: impl FnMut(&Span) -> Span) -> Self {
+        Self { spans: self.spans.iter().map(change).collect(), ..self }
+    }
+
+    fn build(id: TraceId, mut spans: Vec<Span>, rows: &[usize], root: Option<SpanId>) -> Self {
+        let (mut parents, cycles) = parents(&mut spans);
+        let notes = notes(&spans, &parents, &cycles);
+        let root = root.and_then(|root| spans.iter().position(|span| span.id == Some(root)));
+        if let Some(root) = root {
             parents[root] = None;
             for (at, parent) in parents.iter_mut().enumerate() {
                 if at != root && parent.is_none() {
@@ -79,10 +102,11 @@ impl Trace {
         }
         let parents: Vec<_> =
             order.iter().map(|old| parents[*old].map(|parent| new_position[parent])).collect();
+        let rows = order.iter().map(|old| rows[*old]).collect();
         let (ends, depths) = (subtree_ends(&parents), depths(&parents));
         let mut slots: Vec<Option<Span>> = spans.into_iter().map(Some).collect();
         let spans = order.iter().filter_map(|old| slots[*old].take()).collect();
-        Self { id, spans, parents, ends, depths, notes }
+        Self { id, spans, parents, ends, depths, rows, notes }
     }
 
     /// Returns the trace id.
@@ -130,6 +154,12 @@ impl Trace {
         self.depths[at]
     }
 
+    /// Returns the position of the span at `at` in the order of arrival. A span that was delivered twice has the
+    /// position of its first copy.
+    pub fn row(&self, at: usize) -> usize {
+        self.rows[at]
+    }
+
     /// Returns the irregularities of the spans.
     pub fn notes(&self) -> &[Note] {
         &self.notes
@@ -140,130 +170,33 @@ fn siblings(ends: &[usize], first: usize, end: usize) -> impl Iterator<Item = us
     std::iter::successors(Some(first), |at| ends.get(*at).copied()).take_while(move |at| *at < end)
 }
 
-/// The positions of the spans with one id: the caller's, and the one that answers it.
-#[derive(Debug, Default, Clone, Copy)]
-struct Sides {
-    near: Option<usize>,
-    far: Option<usize>,
-}
-
-impl Sides {
-    /// Returns the span with this id, the caller's if there are two.
-    fn only(&self) -> Option<usize> {
-        self.near.or(self.far)
-    }
-}
-
-/// Whether a span of this kind answers a call that another process makes.
-pub(crate) const fn is_far_side(kind: SpanKind) -> bool {
-    match kind {
-        SpanKind::Server | SpanKind::Consumer => true,
-        SpanKind::Unspecified | SpanKind::Internal | SpanKind::Client | SpanKind::Producer => false,
-    }
-}
-
-/// Returns the new id of a span that answers a span with the same id.
-pub(crate) fn shared_id(id: SpanId) -> SpanId {
-    const APART: u64 = 0x9e37_79b9_7f4a_7c15;
-    let bytes = (u64::from_be_bytes(id.to_bytes()) ^ APART).to_be_bytes();
-    SpanId::from_slice(&bytes).unwrap_or(id)
-}
-
-fn deduplicate(spans: impl IntoIterator<Item = Span>) -> (Vec<Span>, HashMap<SpanId, Sides>) {
+/// Keeps one copy of each span: the last one, in the place of the first.
+fn deduplicate(spans: impl IntoIterator<Item = Span>) -> Vec<Span> {
     let mut kept: Vec<Span> = Vec::new();
-    let mut by_id: HashMap<SpanId, Sides> = HashMap::new();
+    let mut by_id = ById::default();
     for span in spans {
-        if let Some(id) = span.id {
-            let sides = by_id.entry(id).or_default();
-            let side = if is_far_side(span.kind) { &mut sides.far } else { &mut sides.near };
-            if let Some(at) = *side {
-                kept[at] = span;
-                continue;
-            }
-            *side = Some(kept.len());
+        match by_id.register(&span, kept.len()) {
+            Some(at) => kept[at] = span,
+            None => kept.push(span),
         }
-        kept.push(span);
     }
-    (kept, by_id)
+    kept
 }
 
-/// Gives the far side its own id where both sides share one, and puts it below the near side. A span that names
-/// the shared id as its parent belongs to the far side, unless it comes from the process of the near one.
-fn part_shared(spans: &mut [Span], by_id: &mut HashMap<SpanId, Sides>) {
-    let both = |sides: &Sides| Some((sides.near?, sides.far?));
-    let mut shared: Vec<(SpanId, usize, usize)> =
-        by_id.iter().filter_map(|(id, sides)| both(sides).map(|(near, far)| (*id, near, far))).collect();
-    if shared.is_empty() {
-        return;
-    }
-    shared.sort_unstable();
-    let mut own: HashMap<SpanId, (SpanId, usize, usize)> = HashMap::new();
-    for (id, near, far) in shared {
-        let mut new = shared_id(id);
-        while by_id.contains_key(&new) {
-            new = SpanId::from_slice(&u64::from_be_bytes(new.to_bytes()).wrapping_add(1).to_be_bytes())
-                .unwrap_or(id);
+fn notes(spans: &[Span], parents: &[Option<usize>], cycles: &Cycles) -> Vec<Note> {
+    let mut notes = Vec::new();
+    for (at, span) in spans.iter().enumerate() {
+        if span.id.is_none() {
+            notes.push(Note::NoId { name: span.name.to_string() });
         }
-        by_id.insert(id, Sides { near: Some(near), far: None });
-        by_id.insert(new, Sides { near: None, far: Some(far) });
-        own.insert(id, (new, near, far));
-    }
-    for at in 0..spans.len() {
-        let Some((new, near, far)) = spans[at].parent.and_then(|parent| own.get(&parent)).copied() else {
-            continue;
-        };
-        let service = spans[at].service();
-        let is_near = service == spans[near].service() && service != spans[far].service();
-        if at != near && at != far && !is_near {
-            spans[at].parent = Some(new);
-        }
-    }
-    for (at, span) in spans.iter_mut().enumerate() {
-        if let Some((id, (new, ..))) =
-            span.id.and_then(|id| own.get_key_value(&id)).filter(|(_, own)| own.2 == at)
+        if let (Some(parent), None) = (span.parent, parents[at])
+            && !cycles.cut.contains(&at)
         {
-            (span.id, span.parent) = (Some(*new), Some(*id));
+            notes.push(Note::MissingParent { span: span.id, parent });
         }
     }
-}
-
-fn find_parents(spans: &[Span], by_id: &HashMap<SpanId, Sides>, notes: &mut Vec<Note>) -> Vec<Option<usize>> {
-    spans
-        .iter()
-        .map(|span| {
-            if span.id.is_none() {
-                notes.push(Note::NoId { name: span.name.to_string() });
-            }
-            let named = span.parent?;
-            let found = by_id.get(&named).and_then(Sides::only);
-            if found.is_none() {
-                notes.push(Note::MissingParent { span: span.id, parent: named });
-            }
-            found
-        })
-        .collect()
-}
-
-/// Cuts cycles of parents: in each cycle, the earliest span becomes a root.
-fn cut_cycles(spans: &[Span], parents: &mut [Option<usize>], notes: &mut Vec<Note>) {
-    const NEW: u32 = 0;
-    let mut visit = vec![NEW; spans.len()];
-    for start in 0..spans.len() {
-        let round = u32::try_from(start).unwrap_or(u32::MAX - 1) + 1;
-        let mut at = Some(start);
-        while let Some(here) = at.filter(|here| visit[*here] == NEW) {
-            visit[here] = round;
-            at = parents[here];
-        }
-        let Some(entry) = at.filter(|here| visit[*here] == round) else {
-            continue;
-        };
-        let circle = std::iter::successors(Some(entry), |here| parents[*here].filter(|next| *next != entry));
-        if let Some(cut) = circle.min_by_key(|here| (spans[*here].start, spans[*here].id)) {
-            notes.push(Note::Cycle { span: spans[cut].id });
-            parents[cut] = None;
-        }
-    }
+    notes.extend(cycles.cut.iter().map(|at| Note::Cycle { span: spans[*at].id }));
+    notes
 }
 
 fn pre_order(spans: &[Span], parents: &[Option<usize>]) -> Vec<usize> {

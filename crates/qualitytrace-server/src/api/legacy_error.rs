@@ -114,6 +114,16 @@ impl LegacyApiError {
     }
 }
 
+impl From<LegacyApiError> for ApiError {
+    fn from(error: LegacyApiError) -> Self {
+        let message = match error.body {
+            Said::Text(message) | Said::Error { error: message, .. } => message,
+            Said::Missing { .. } => "variables are missing".to_owned(),
+        };
+        Self { status: error.status, message }
+    }
+}
+
 impl From<ApiError> for LegacyApiError {
     fn from(problem: ApiError) -> Self {
         match problem.retry_after() {

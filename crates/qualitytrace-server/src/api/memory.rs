@@ -24,6 +24,7 @@ use crate::body::{BodyError, discard, next_data};
 use crate::budget::{Budget, Lease, NoRoom};
 use crate::config::Live;
 use crate::store::TraceSize;
+use crate::trace_cache::TraceCache;
 
 /// How long a request waits for memory before it is refused.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
@@ -45,6 +46,8 @@ pub(crate) struct Shared {
     budget: Budget,
     /// The part of it for subscriptions, which last as long as their clients want.
     subscriptions: Budget,
+    /// Traces that are kept as long as no request needs their memory.
+    traces: Arc<TraceCache>,
     config: Live,
 }
 
@@ -58,8 +61,14 @@ pub(super) struct Subscribed {
 impl Shared {
     pub(crate) fn new(config: Live) -> Self {
         let bytes = config.get().limits.api_bytes;
-        let subscriptions = Budget::new(bytes / SUBSCRIBED_PART);
-        Self { budget: Budget::new(bytes), subscriptions, config }
+        let (budget, subscriptions) = (Budget::new(bytes), Budget::new(bytes / SUBSCRIBED_PART));
+        let traces = Arc::new(TraceCache::new(bytes, &budget));
+        Self { budget, subscriptions, traces, config }
+    }
+
+    /// Returns the cached traces.
+    pub(super) fn traces(&self) -> &TraceCache {
+        &self.traces
     }
 
     /// Reserves memory for a subscription.
@@ -74,8 +83,10 @@ impl Shared {
 
     /// The memory of a new request: nothing yet.
     pub(super) fn begin(&self) -> Memory {
-        self.budget.resize(self.config.get().limits.api_bytes);
-        Memory { budget: self.budget.clone(), leases: Arc::default() }
+        let bytes = self.config.get().limits.api_bytes;
+        self.budget.resize(bytes);
+        self.traces.resize(bytes);
+        Memory { budget: self.budget.clone(), traces: Arc::clone(&self.traces), leases: Arc::default() }
     }
 }
 
@@ -83,6 +94,7 @@ impl Shared {
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
     budget: Budget,
+    traces: Arc<TraceCache>,
     leases: Arc<Mutex<Vec<Lease>>>,
 }
 
@@ -102,7 +114,10 @@ impl Memory {
             return Err(refused(NoRoom::Ever { limit: all }));
         }
         let mut lease = self.budget.lease().map_err(refused)?;
-        lease.grow_within(bytes, LONGEST_WAIT).await.map_err(refused)?;
+        if lease.grow(bytes).is_err() {
+            self.traces.evict(bytes);
+            lease.grow_within(bytes, LONGEST_WAIT).await.map_err(refused)?;
+        }
         Ok(lease)
     }
 
@@ -227,8 +242,14 @@ async fn collect(memory: &Memory, body: &mut Body, limit: u64, timeout: Duration
         }
         let room = size.max(announced.min(AHEAD_BYTES));
         let missing = room.saturating_sub(lease.bytes());
-        let grown = if room <= SMALL_BODY { lease.grow(missing) } else { lease.grow_sparingly(missing) };
-        grown.map_err(refused)?;
+        let grow = |lease: &mut Lease| {
+            if room <= SMALL_BODY { lease.grow(missing) } else { lease.grow_sparingly(missing) }
+        };
+        if grow(&mut lease).is_err() {
+            // A quarter stays free for small requests.
+            memory.traces.evict(missing + memory.budget.size() / 4);
+            grow(&mut lease).map_err(refused)?;
+        }
         whole.reserve(usize::try_from(room).unwrap_or(0).saturating_sub(whole.len()));
         whole.extend_from_slice(&data);
     }

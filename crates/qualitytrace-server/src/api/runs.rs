@@ -3,6 +3,7 @@
 pub(super) mod series;
 mod start;
 mod stream;
+pub(super) mod verdict;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use serde_json::Value;
 use super::App;
 use super::answer::{Success, json, plain_json};
 use super::audit::Unchanged;
+use super::error::ApiError;
 use super::legacy_error::{LegacyApiError, body, count, number};
 use super::memory::Memory;
 use super::path::Path;
@@ -35,7 +37,7 @@ use crate::store::{StoredEvent, StoredRun};
 use crate::variables::{Variables, redactor_of_trace};
 use crate::wire::event::Event;
 use crate::wire::fold::{self, RunState};
-use crate::wire::run::{self, Run};
+use crate::wire::run::{self, Run, RunTrace};
 
 pub(super) use start::{RunInformation, lacked, missing_variables, start, variable_set};
 pub(super) use stream::{stream, stream_of_suite};
@@ -172,15 +174,51 @@ impl Listed {
     }
 }
 
-/// Returns a run.
+/// The parts of a run that are left out, as sent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Without {
+    without: String,
+}
+
+impl Without {
+    /// Whether a part is left out. Unknown names are refused.
+    fn parts(&self) -> Result<[bool; 3], LegacyApiError> {
+        const PARTS: [&str; 3] = ["trace", "results", "linter"];
+        let named: Vec<&str> =
+            self.without.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        if let Some(unknown) = named.iter().find(|name| !PARTS.contains(name)) {
+            let message = format!("`{unknown}` is no part of a run; `without` takes {}", PARTS.join(", "));
+            return Err(LegacyApiError::bad_request(message));
+        }
+        Ok(PARTS.map(|part| named.contains(&part)))
+    }
+}
+
+/// Returns a run, without the parts that the client leaves out.
 pub(super) async fn get(
     State(app): State<App>,
     memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
+    Query(without): Query<Without>,
 ) -> Result<Response, LegacyApiError> {
-    let found = LoadedRun::load(&app, &memory, &tenant, &test, number(&run)?).await?;
-    Ok(json(&memory, StatusCode::OK, found.shown()))
+    let [trace, results, linter] = without.parts()?;
+    let mut found = LoadedRun::load_untraced(&app, &memory, &tenant, &test, number(&run)?).await?;
+    if !trace {
+        found.load_trace(&app, &memory).await?;
+    }
+    let mut shown = found.shown();
+    if trace {
+        shown.trace = RunTrace::default();
+    }
+    if results {
+        shown.result.results.clear();
+    }
+    if linter {
+        shown.linter.plugins = None;
+    }
+    Ok(json(&memory, StatusCode::OK, shown))
 }
 
 /// Deletes a run and everything that belongs to it.
@@ -304,11 +342,25 @@ impl LoadedRun {
         test: &str,
         number: u64,
     ) -> Result<Self, LegacyApiError> {
+        let mut found = Self::load_untraced(app, memory, tenant, test, number).await?;
+        found.load_trace(app, memory).await?;
+        Ok(found)
+    }
+
+    /// Loads a run without its trace.
+    pub(super) async fn load_untraced(
+        app: &App,
+        memory: &Memory,
+        tenant: &Tenant,
+        test: &str,
+        number: u64,
+    ) -> Result<Self, LegacyApiError> {
         let id = tenant.scoped(test);
         memory.hold_texts(app.store.run_size(&id, number).await?).await?;
         let stored = app.store.run(&id, number).await?.ok_or_else(LegacyApiError::missing)?;
-        let events = app.store.events(&id, number, 0).await?;
-        Self::of(app, memory, stored, &events).await
+        let events = read_events(&app.store.events(&id, number, 0).await?);
+        let facts = RunState::of(&events);
+        Ok(Self { stored, events, facts, trace: None })
     }
 
     /// Builds it from a stored run and its events, for which memory is held, and loads its trace.
@@ -320,23 +372,31 @@ impl LoadedRun {
     ) -> Result<Self, LegacyApiError> {
         let events = read_events(events);
         let facts = RunState::of(&events);
-        if let Some(elsewhere) = facts.imported.as_ref().or(facts.earlier.as_ref()) {
-            let trace = run::imported_trace(&elsewhere.trace).map(Arc::new);
-            return Ok(Self { stored, events, facts, trace });
-        }
-        let found = match (facts.obtained, facts.root(stored.trace)) {
-            // A test that skips trace collection was judged without the trace, whatever arrived.
-            (Some(_), Some(root)) if !facts.waited => {
-                Some(Trace::assemble(stored.trace, []).with_trigger(root))
+        let mut found = Self { stored, events, facts, trace: None };
+        found.load_trace(app, memory).await?;
+        Ok(found)
+    }
+
+    async fn load_trace(&mut self, app: &App, memory: &Memory) -> Result<(), LegacyApiError> {
+        let Self { stored, facts, .. } = &*self;
+        let found = if let Some(elsewhere) = facts.imported.as_ref().or(facts.earlier.as_ref()) {
+            run::imported_trace(&elsewhere.trace)
+        } else {
+            match (facts.obtained, facts.root(stored.trace)) {
+                // A test that skips trace collection was judged without the trace, whatever arrived.
+                (Some(_), Some(root)) if !facts.waited => {
+                    Some(Trace::assemble(stored.trace, []).with_trigger(root))
+                }
+                (Some(_), Some(root)) => Some(trace(app, memory, stored.trace).await?.with_trigger(root)),
+                _ => None,
             }
-            (Some(_), Some(root)) => Some(trace(app, memory, stored.trace).await?.with_trigger(root)),
-            _ => None,
         };
-        Ok(Self { stored, events, facts, trace: found.map(Arc::new) })
+        self.trace = found.map(Arc::new);
+        Ok(())
     }
 
     /// Loads what has arrived of the trace since the run ended without one.
-    async fn look_for_trace(&mut self, app: &App, memory: &Memory) -> Result<(), LegacyApiError> {
+    pub(super) async fn look_for_trace(&mut self, app: &App, memory: &Memory) -> Result<(), LegacyApiError> {
         if let (None, Some(root)) = (&self.trace, self.facts.root(self.stored.trace)) {
             let arrived = trace(app, memory, self.stored.trace).await?;
             self.trace = (!arrived.spans().is_empty()).then(|| Arc::new(arrived.with_trigger(root)));
@@ -372,6 +432,16 @@ impl LoadedRun {
         }
         variables
     }
+}
+
+/// Reads the number of a run.
+pub(super) fn run_number(text: &str) -> Result<u64, ApiError> {
+    text.parse().map_err(|_| ApiError::bad_request(format!("`{text}` is no number of a run")))
+}
+
+/// The error for a run that does not exist.
+pub(super) fn no_run(test: &str, number: u64) -> ApiError {
+    ApiError::not_found(format!("there is no run {number} of a test `{test}`"))
 }
 
 /// Loads a trace with its secrets redacted.

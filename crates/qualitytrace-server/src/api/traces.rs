@@ -1,8 +1,13 @@
 //! Handlers of stored traces: one trace, a filtered list, and services.
 
+pub(super) mod columns;
+pub(super) mod decoded;
 mod digest;
+pub(super) mod dry_run;
 mod filter;
+pub(super) mod select;
 mod senders;
+pub(super) mod span;
 mod summary;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -13,7 +18,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use http::HeaderMap;
 use http::header::ACCEPT;
-use qualitytrace_core::id::TraceId;
+use qualitytrace_core::id::{ParseIdError, TraceId};
 use qualitytrace_core::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -43,9 +48,7 @@ pub(super) async fn get(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let id: TraceId = id
-        .parse()
-        .map_err(|error: qualitytrace_core::id::ParseIdError| ApiError::bad_request(error.to_string()))?;
+    let id = trace_id(&id)?;
     memory.hold_traces(app.store.trace_size(&[id]).await?).await?;
     let missing = || ApiError::not_found(format!("no span of trace {id} is here"));
     let redactor = redactor_of_trace(&app.store, id).await?;
@@ -67,6 +70,11 @@ pub(super) async fn get(
     } else {
         document(&memory, "application/json", wire::trace::Document(trace))
     })
+}
+
+/// Reads the id of a trace.
+fn trace_id(text: &str) -> Result<TraceId, ApiError> {
+    text.parse().map_err(|error: ParseIdError| ApiError::bad_request(error.to_string()))
 }
 
 /// A page of traces.

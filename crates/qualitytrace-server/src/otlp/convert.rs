@@ -130,11 +130,16 @@ fn link(sent: otlp::span::Link, names: &mut Names) -> Link {
     }
 }
 
+/// Converts the attributes of a log record.
+pub(crate) fn log_attributes(sent: Vec<KeyValue>) -> Attributes {
+    attributes(sent, &mut Names::default())
+}
+
 fn attributes(sent: Vec<KeyValue>, names: &mut Names) -> Attributes {
     sent.into_iter().map(|pair| (names.one(&pair.key), value(pair.value))).collect()
 }
 
-fn value(sent: Option<AnyValue>) -> Value {
+pub(crate) fn value(sent: Option<AnyValue>) -> Value {
     match sent.and_then(|any| any.value) {
         // A string-table reference means nothing outside the profiles signal.
         None | Some(any_value::Value::StringValueStrindex(_)) => Value::Null,

@@ -116,7 +116,8 @@ static LINK: Message = Message {
     fields: &[Kind::Bytes, Kind::Bytes, Kind::Text, Kind::Message(&KEY_VALUE), Kind::Varint, Kind::Fixed32],
 };
 
-static STATUS: Message = Message { name: "Status", fields: &[Kind::Unknown, Kind::Text, Kind::Varint] };
+pub(super) static STATUS: Message =
+    Message { name: "Status", fields: &[Kind::Unknown, Kind::Text, Kind::Varint] };
 
 static LOG_RECORD: Message = Message {
     name: "LogRecord",

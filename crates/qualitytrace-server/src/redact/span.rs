@@ -23,8 +23,12 @@ impl Redactor {
             return trace;
         }
         let seen = &mut Seen::default();
-        let spans: Vec<Span> = trace.spans().iter().map(|span| self.span(span, seen)).collect();
-        Trace::assemble(trace.id(), spans)
+        trace.map(|span| self.span(span, seen))
+    }
+
+    /// Redacts every secret in one span.
+    pub(crate) fn one_span(&self, span: &Span) -> Span {
+        self.span(span, &mut Seen::default())
     }
 
     /// Redacts a span. All fields are listed, so that a new one cannot be forgotten.
@@ -95,11 +99,11 @@ impl Redactor {
         })
     }
 
-    fn attributes(&self, attributes: &Attributes) -> Attributes {
+    pub(crate) fn attributes(&self, attributes: &Attributes) -> Attributes {
         attributes.iter().map(|(name, value)| (self.text(name), self.value(value))).collect()
     }
 
-    fn value(&self, value: &Value) -> Value {
+    pub(crate) fn value(&self, value: &Value) -> Value {
         // Searched in its text form, in which the items of a list are escaped.
         let text = special::text(value);
         match self.text(&text) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::TryStreamExt as _;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _, Row};
@@ -161,24 +162,34 @@ impl Store {
         signal: Signal,
         after: Timestamp,
     ) -> Result<Vec<StoredChunk>, Error> {
+        let mut chunks = Vec::new();
+        self.each_chunk(trace, signal, after, |chunk| chunks.push(chunk)).await?;
+        Ok(chunks)
+    }
+
+    /// Visits the same chunks one by one: only one of them is in memory, decompressed, at a time.
+    pub(crate) async fn each_chunk(
+        &self,
+        trace: TraceId,
+        signal: Signal,
+        after: Timestamp,
+        mut visit: impl FnMut(StoredChunk) + Send,
+    ) -> Result<(), Error> {
         let failed = failed("load a trace");
-        let rows = sqlx::query(
+        let mut rows = sqlx::query(
             "SELECT arrived, data FROM chunks WHERE trace_id = $1 AND signal = $2 AND arrived > $3 ORDER BY arrived",
         )
         .bind(trace.to_bytes().to_vec())
         .bind(signal.code())
         .bind(signed(after.as_nanos()))
-        .fetch_all(&self.read)
-        .await
-        .map_err(&failed)?;
-        rows.into_iter()
-            .map(|row| {
-                let packed: Vec<u8> = row.try_get("data").map_err(&failed)?;
-                let data = unpacked(&packed).map_err(&failed)?;
-                let arrived: i64 = row.try_get("arrived").map_err(&failed)?;
-                Ok(StoredChunk { arrived: Timestamp::from_nanos(unsigned(arrived)), data })
-            })
-            .collect()
+        .fetch(&self.read);
+        while let Some(row) = rows.try_next().await.map_err(&failed)? {
+            let packed: Vec<u8> = row.try_get("data").map_err(&failed)?;
+            let data = unpacked(&packed).map_err(&failed)?;
+            let arrived: i64 = row.try_get("arrived").map_err(&failed)?;
+            visit(StoredChunk { arrived: Timestamp::from_nanos(unsigned(arrived)), data });
+        }
+        Ok(())
     }
 
     /// Counts the stored chunks of a trace.
@@ -191,6 +202,21 @@ impl Store {
                 .await
                 .map_err(failed("count what arrived of a trace"))?;
         Ok(unsigned(count))
+    }
+
+    /// Returns when spans of a trace last arrived, and the number of their chunks; `None` if there are none.
+    pub(crate) async fn last_delivery(&self, trace: TraceId) -> Result<Option<(Timestamp, u64)>, Error> {
+        let failed = failed("look for the last arrival of a trace");
+        let row = sqlx::query(
+            "SELECT COUNT(*) AS count, COALESCE(MAX(arrived), 0) AS last FROM chunks WHERE trace_id = $1 AND signal = 0",
+        )
+        .bind(trace.to_bytes().to_vec())
+        .fetch_one(&self.read)
+        .await
+        .map_err(&failed)?;
+        let number = |name| row.try_get(name).map(unsigned).map_err(&failed);
+        let (count, last) = (number("count")?, number("last")?);
+        Ok((count > 0).then(|| (Timestamp::from_nanos(last), count)))
     }
 
     /// Counts the stored spans of a trace.

@@ -53,6 +53,33 @@ impl Store {
         self.events_in(RUNS, (test, number), after).await.map_err(failed("load the events of a run"))
     }
 
+    /// Loads the events of a run up to number `last`, in order.
+    pub(crate) async fn events_until(
+        &self,
+        test: &str,
+        number: u64,
+        last: u64,
+    ) -> Result<Vec<StoredEvent>, Error> {
+        let failed = failed("load the events of a run");
+        let query = sqlx::query(
+            "SELECT seq, at, body FROM run_events WHERE test_id = $1 AND number = $2 AND seq <= $3 ORDER BY seq",
+        );
+        let query = query.bind(test).bind(signed(number)).bind(signed(last));
+        let rows = query.fetch_all(&self.read).await.map_err(&failed)?;
+        rows.iter().map(event).collect::<Result<_, _>>().map_err(&failed)
+    }
+
+    /// Loads the first bytes of every event of a run, in order: its kind, and all of it if it is short.
+    pub(crate) async fn event_openings(&self, test: &str, number: u64) -> Result<Vec<StoredEvent>, Error> {
+        let failed = failed("load the events of a run");
+        let query = sqlx::query(
+            "SELECT seq, at, substr(body, 1, 128) AS body FROM run_events WHERE test_id = $1 AND number = $2
+             ORDER BY seq",
+        );
+        let rows = query.bind(test).bind(signed(number)).fetch_all(&self.read).await.map_err(&failed)?;
+        rows.iter().map(event).collect::<Result<_, _>>().map_err(&failed)
+    }
+
     /// Loads the events of a suite run after `after`, in order.
     pub async fn suite_events(
         &self,

@@ -40,6 +40,11 @@ const SENT_FACTOR: u64 = 2;
 
 impl TraceSize {
     /// Estimated bytes in memory once decoded.
+    pub(crate) fn decoded(self) -> u64 {
+        self.spans * SPAN_BYTES + self.bytes
+    }
+
+    /// Estimated bytes in memory while it is decoded.
     pub(crate) fn in_memory(self) -> u64 {
         self.spans * SPAN_BYTES + self.bytes * SENT_FACTOR
     }

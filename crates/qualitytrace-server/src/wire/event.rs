@@ -204,6 +204,9 @@ pub enum RunEventKind {
     },
 }
 
+/// The name of the field that names the kind of an event; it comes first.
+pub(super) const KIND: &str = "what";
+
 /// The response to a trigger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]

@@ -1,5 +1,6 @@
 //! A run as the fold of its events: its state, and the run as clients see it.
 
+mod milestones;
 mod state;
 mod trigger;
 
@@ -21,6 +22,7 @@ use super::verdict::{self, Outcome, Spec, Verdict};
 use crate::store::StoredRun;
 use crate::variables::Variables;
 
+pub(crate) use milestones::Milestones;
 pub use state::RunState;
 
 /// Builds the run for a list: without its trace.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::Omitted;
 use super::request::InSeries;
 
-pub use analysis::{FailedRule, Linter, analysis};
+pub use analysis::{FailedRule, Linter, RulePage, ShortPlugin, ShortRule, analysis};
 pub use selector::{Selector, selector};
 pub use spans::{RunTrace, ShownTrace, imported_trace};
 pub use trigger::{Trigger, TriggerOutcome, definition_trigger, trigger};

@@ -64,12 +64,19 @@ impl Serialize for Document {
     }
 }
 
-fn shown(span: &trace::Span, depth: usize) -> Span {
-    let status = match span.status.as_ref().map(|status| status.code).unwrap_or_default() {
+/// Returns the status of a span and its message.
+pub(super) fn status(span: &trace::Span) -> (&'static str, &str) {
+    let Some(status) = &span.status else { return ("unset", "") };
+    let code = match status.code {
         trace::StatusCode::Unset => "unset",
         trace::StatusCode::Ok => "ok",
         trace::StatusCode::Error => "error",
     };
+    (code, &status.message)
+}
+
+fn shown(span: &trace::Span, depth: usize) -> Span {
+    let (status, _) = status(span);
     Span {
         id: span.id.map(|id| id.to_string()).unwrap_or_default(),
         parent_id: span.parent.map(|id| id.to_string()).unwrap_or_default(),
@@ -84,7 +91,7 @@ fn shown(span: &trace::Span, depth: usize) -> Span {
     }
 }
 
-fn json(value: &Value) -> serde_json::Value {
+pub(super) fn json(value: &Value) -> serde_json::Value {
     match value {
         Value::Null => serde_json::Value::Null,
         Value::Bool(truth) => (*truth).into(),

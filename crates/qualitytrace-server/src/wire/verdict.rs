@@ -1,11 +1,12 @@
 //! The full verdict of a test: every spec, every assertion, every span.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Omitted;
 
 /// The outcome of a test, a spec or an assertion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
     /// Everything holds.
@@ -115,8 +116,9 @@ impl Assertion {
 }
 
 /// The result of one assertion on one span.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "VerdictSpanResult")]
 pub struct SpanResult {
     /// The span; `None` if the assertion is about the selection as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,8 +148,9 @@ pub struct SpanResult {
 }
 
 /// The value of an output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "VerdictOutput")]
 pub struct Output {
     /// The name of the variable.
     pub name: String,

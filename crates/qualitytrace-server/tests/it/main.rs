@@ -10,6 +10,7 @@ mod adversary;
 mod api;
 mod away;
 mod codings;
+mod columns;
 mod conformance;
 mod databases;
 mod description;

@@ -4,7 +4,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use qualitytrace_core::definition::{Spec, Test, Text};
+use qualitytrace_core::definition::{Spec, Test};
 use qualitytrace_core::lang::ast::Selector;
 use qualitytrace_core::lang::{parse_selector, select};
 use qualitytrace_core::trace::Trace;
@@ -20,6 +20,8 @@ use crate::api::path::Path;
 use crate::api::query::Query;
 use crate::api::runs::LoadedRun;
 use crate::api::tenant::Tenant;
+use crate::api::traces::dry_run::spec_of;
+use crate::api::traces::select::containing;
 use crate::compute;
 use crate::runner::Runner;
 use crate::wire::fold;
@@ -97,7 +99,8 @@ pub(in crate::api) async fn search_spans(
     let trace = trace(&found)?;
     compute::give_way().await;
     let parsed = parse_selector(&query);
-    let positions = if parsed.is_valid() { selected(&parsed.tree, trace)? } else { having(trace, &query) };
+    let positions =
+        if parsed.is_valid() { selected(&parsed.tree, trace)? } else { containing(trace, &query) };
     Ok(plain_json(StatusCode::OK, &FoundSpans { spans_ids: ids(trace, &positions) }))
 }
 
@@ -146,15 +149,6 @@ pub(in crate::api) async fn dry_run(
     Ok(plain_json(StatusCode::OK, &fold::result(&verdict)))
 }
 
-pub(in crate::api) fn spec_of(name: &str, selector: &str, assertions: &[String]) -> Spec {
-    let text = |value: &str| Text { value: value.to_owned(), ..Text::default() };
-    Spec {
-        name: (!name.is_empty()).then(|| name.to_owned()),
-        selector: text(selector),
-        assertions: assertions.iter().map(|assertion| text(assertion)).collect(),
-    }
-}
-
 fn spec(dry: DrySpec) -> Spec {
     let plain = match &dry.selector {
         Value::String(text) => text.clone(),
@@ -173,18 +167,4 @@ fn trace(found: &LoadedRun) -> Result<&Trace, LegacyApiError> {
 
 fn ids(trace: &Trace, positions: &[usize]) -> Vec<String> {
     positions.iter().filter_map(|at| Some(trace.span(*at).id?.to_string())).collect()
-}
-
-/// The spans that contain a text in their id, kind, name or an attribute, case-insensitive.
-fn having(trace: &Trace, word: &str) -> Vec<usize> {
-    let word = word.to_lowercase();
-    let has = |text: &str| text.to_lowercase().contains(&word);
-    (0..trace.spans().len())
-        .filter(|at| {
-            let span = trace.span(*at);
-            let is_named = span.id.is_some_and(|id| has(&id.to_string())) || has(span.kind.as_str());
-            let texts = qualitytrace_core::trace::special::texts(span);
-            is_named || texts.iter().any(|(name, value)| has(name) || has(value))
-        })
-        .collect()
 }

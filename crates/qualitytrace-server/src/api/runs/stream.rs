@@ -23,6 +23,8 @@ use crate::api::tenant::Tenant;
 use crate::follow::Following;
 use crate::runner::{RunId, SuiteRunId, SuiteState};
 use crate::store::{self, StoredEvent, Unread};
+use crate::wire::event::{Event, RunEventKind};
+use crate::wire::short;
 
 /// The keep-alive interval of a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -31,6 +33,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 pub(in crate::api) struct After {
     #[serde(default)]
     after: u64,
+    /// Whether verdicts and analyses are sent as counts with the first failures.
+    #[serde(default)]
+    short: bool,
 }
 
 /// Streams the events of a run until it has ended. Resumes after `Last-Event-ID` or `?after=`.
@@ -38,11 +43,11 @@ pub(in crate::api) async fn stream(
     State(app): State<App>,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-    Query(After { after }): Query<After>,
+    Query(After { after, short }): Query<After>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, LegacyApiError> {
     let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
-    follow(app, Followed::Run(run), last_seen(&headers).unwrap_or(after)).await
+    follow(app, Followed::Run(run), last_seen(&headers).unwrap_or(after), short).await
 }
 
 /// Streams the events of a suite run.
@@ -50,17 +55,18 @@ pub(in crate::api) async fn stream_of_suite(
     State(app): State<App>,
     tenant: Tenant,
     Path((suite, run)): Path<(String, String)>,
-    Query(After { after }): Query<After>,
+    Query(After { after, short }): Query<After>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, LegacyApiError> {
     let run = SuiteRunId { suite: tenant.scoped(&suite), number: number(&run)? };
-    follow(app, Followed::Suite(run), last_seen(&headers).unwrap_or(after)).await
+    follow(app, Followed::Suite(run), last_seen(&headers).unwrap_or(after), short).await
 }
 
 async fn follow(
     app: App,
     followed: Followed,
     seen: u64,
+    short: bool,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, LegacyApiError> {
     let created = followed.unread(&app, seen).await?.ok_or_else(LegacyApiError::missing)?.created;
     let mut changes = match &followed {
@@ -69,7 +75,8 @@ async fn follow(
     };
     // Earlier events are new to this follower.
     changes.mark_changed();
-    let cursor = Cursor { memory: app.memory.begin(), app, followed, created, changes, seen, is_over: false };
+    let cursor =
+        Cursor { memory: app.memory.begin(), app, followed, created, changes, seen, short, is_over: false };
     let batches = futures_util::stream::unfold(cursor, Cursor::next);
     let events = futures_util::StreamExt::flat_map(batches, futures_util::stream::iter);
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
@@ -115,6 +122,7 @@ struct Cursor {
     created: Timestamp,
     changes: Following,
     seen: u64,
+    short: bool,
     is_over: bool,
 }
 
@@ -141,14 +149,19 @@ impl Cursor {
             let events = self.followed.events(&self.app, self.seen).await.ok()?;
             if let Some(last) = events.last() {
                 self.seen = last.seq;
-                return Some((events.iter().map(|event| Ok(sse_event(event))).collect(), self));
+                let is_short = self.short && matches!(self.followed, Followed::Run(_));
+                return Some((events.iter().map(|event| Ok(sse_event(event, is_short))).collect(), self));
             }
         }
     }
 }
 
-fn sse_event(event: &StoredEvent) -> sse::Event {
-    sse::Event::default().id(event.seq.to_string()).data(event_json(event).to_string())
+fn sse_event(event: &StoredEvent, is_short: bool) -> sse::Event {
+    let mut shown = event_json(event);
+    if is_short && let Some(event) = Event::<RunEventKind>::read(event) {
+        short::shorten(&event.what, &mut shown);
+    }
+    sse::Event::default().id(event.seq.to_string()).data(shown.to_string())
 }
 
 /// An event as it was stored, with its sequence number and its time.

@@ -143,6 +143,106 @@ struct RuleError {
     suggestions: Vec<String>,
 }
 
+/// The results of one plugin, with counts instead of the results of every span.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ShortPlugin {
+    name: String,
+    description: String,
+    passed: bool,
+    score: u32,
+    rules: Vec<ShortRule>,
+}
+
+/// The results of one rule, with the first spans that break it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ShortRule {
+    id: String,
+    name: String,
+    description: String,
+    error_description: String,
+    /// `error`, `warning` or `disabled`.
+    level: String,
+    weight: u32,
+    tips: Vec<String>,
+    /// Whether no span breaks it.
+    holds: bool,
+    /// The number of spans that keep it.
+    passed: u64,
+    /// The number of spans that break it.
+    failed: u64,
+    /// The first spans that break it, at most 20.
+    failures: Vec<RuleResult>,
+}
+
+/// A page of the results of one rule.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RulePage {
+    /// The rule with its counts.
+    #[serde(flatten)]
+    rule: ShortRule,
+    /// Its results.
+    results: Vec<RuleResult>,
+    /// The number of stored results that pass the filter.
+    total: usize,
+    /// The number of results beyond the storage limit.
+    omitted: u64,
+}
+
+impl Plugin {
+    /// Returns counts, and the first failures of each rule.
+    pub(in crate::wire) fn short(&self, failures: usize) -> ShortPlugin {
+        ShortPlugin {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            passed: self.passed,
+            score: self.score,
+            rules: self.rules.iter().map(|rule| rule.short(failures)).collect(),
+        }
+    }
+}
+
+impl Rule {
+    fn short(&self, failures: usize) -> ShortRule {
+        let failing = || self.results.iter().filter(|result| !result.passed);
+        let failed = failing().count() as u64;
+        ShortRule {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            description: self.description.clone(),
+            error_description: self.error_description.clone(),
+            level: self.level.clone(),
+            weight: self.weight,
+            tips: self.tips.clone(),
+            holds: self.passed,
+            passed: self.results.len() as u64 - failed + self.omitted.passed,
+            failed: failed + self.omitted.failed,
+            failures: failing().take(failures).cloned().collect(),
+        }
+    }
+}
+
+impl Linter {
+    /// Returns a page of the results of a rule, or only of those that break it; `None` if there is no such rule.
+    pub(crate) fn page(&self, rule: &str, take: usize, skip: usize, only_failed: bool) -> Option<RulePage> {
+        let mut rules = self.plugins.iter().flatten().flat_map(|plugin| &plugin.rules);
+        let rule = rules.find(|known| known.id == rule)?;
+        let results = || rule.results.iter().filter(|result| !result.passed || !only_failed);
+        Some(RulePage {
+            rule: rule.short(0),
+            results: results().skip(skip).take(take).cloned().collect(),
+            total: results().count(),
+            omitted: if only_failed {
+                rule.omitted.failed
+            } else {
+                rule.omitted.failed + rule.omitted.passed
+            },
+        })
+    }
+}
+
 /// Converts a report for clients.
 pub fn analysis(report: &Report) -> Linter {
     Linter {

@@ -1,0 +1,178 @@
+//! Traces and the traces of runs as columns.
+
+use axum::extract::State;
+use axum::response::Response;
+use qualitytrace_core::names;
+use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::trace::{SpanKind, StatusCode};
+use serde::Deserialize;
+
+use super::trace_id;
+use crate::api::App;
+use crate::api::answer::document;
+use crate::api::error::ApiError;
+use crate::api::memory::Memory;
+use crate::api::path::Path;
+use crate::api::query::Query;
+use crate::api::runs::{self, LoadedRun};
+use crate::api::tenant::Tenant;
+use crate::columns::{self, Columns};
+use crate::otlp::heads::Head;
+use crate::store::StoredRun;
+use crate::trace_cache::Key;
+use crate::variables::redactor_of_trace;
+use crate::wire;
+use crate::wire::columns::Asked;
+use crate::wire::fold::Milestones;
+
+/// Bytes of a row in a response, and of its text.
+const ROW_BYTES: u64 = 160;
+
+/// The rows that are asked for, as sent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::api) struct Parameters {
+    from: String,
+    revision: String,
+}
+
+impl Parameters {
+    fn read(&self, judged: Option<Timestamp>) -> Result<Asked, ApiError> {
+        let wrong = |name: &str, text: &str, what: &str| {
+            ApiError::bad_request(format!("`{text}` is no value of `{name}`; write {what}"))
+        };
+        let from = match self.from.as_str() {
+            "" => 0,
+            text => text.parse().map_err(|_| wrong("from", text, "the number of rows that you have"))?,
+        };
+        let revision = match self.revision.as_str() {
+            "" => None,
+            text => {
+                let nanos =
+                    text.parse().map_err(|_| wrong("revision", text, "what the last response said"))?;
+                Some(Timestamp::from_nanos(nanos))
+            }
+        };
+        Ok(Asked { from, revision, judged })
+    }
+}
+
+/// Returns a trace as columns.
+pub(in crate::api) async fn of_trace(
+    State(app): State<App>,
+    memory: Memory,
+    Path(id): Path<String>,
+    Query(parameters): Query<Parameters>,
+) -> Result<Response, ApiError> {
+    let id = trace_id(&id)?;
+    let asked = parameters.read(None)?;
+    let shown = read(&app, &memory, &Of { key: (id, None), trigger: None }, asked).await?;
+    if shown.is_empty() {
+        return Err(ApiError::not_found(format!("no span of trace {id} is here")));
+    }
+    Ok(document(&memory, "application/json", shown))
+}
+
+/// Returns the trace of a run as columns: the trigger, and what has arrived so far.
+pub(in crate::api) async fn of_run(
+    State(app): State<App>,
+    memory: Memory,
+    tenant: Tenant,
+    Path((test, run)): Path<(String, String)>,
+    Query(parameters): Query<Parameters>,
+) -> Result<Response, ApiError> {
+    let run = RunTraceOf::load(&app, &tenant, &test, &run).await?;
+    let asked = parameters.read(run.milestones.judged)?;
+    let trace = run.stored.trace;
+    let shown = match run.of() {
+        _ if run.milestones.contains_run => {
+            let found = LoadedRun::load(&app, &memory, &tenant, &test, run.stored.number).await?;
+            let spans = found.trace().map_or(&[][..], |trace| trace.spans());
+            shown(&app, &Columns::of(trace, spans), asked).await?
+        }
+        Some(of) if run.is_judged_without_trace() => {
+            shown(&app, &Columns::new(trace, of.trigger.as_ref()), asked).await?
+        }
+        Some(of) => read(&app, &memory, &of, asked).await?,
+        None => shown(&app, &Columns::new(trace, None), asked).await?,
+    };
+    Ok(document(&memory, "application/json", shown))
+}
+
+/// A run, of which little is loaded: what is needed to find its trace.
+#[derive(Debug)]
+pub(super) struct RunTraceOf {
+    pub(super) stored: StoredRun,
+    pub(super) milestones: Milestones,
+    /// The number of the event that has the response to the trigger, else of the last event.
+    pub(super) answered_seq: u64,
+}
+
+impl RunTraceOf {
+    pub(super) async fn load(app: &App, tenant: &Tenant, test: &str, run: &str) -> Result<Self, ApiError> {
+        let (id, number) = (tenant.scoped(test), runs::run_number(run)?);
+        let stored = app.store.run(&id, number).await?.ok_or_else(|| runs::no_run(test, number))?;
+        let openings = app.store.event_openings(&id, number).await?;
+        let milestones = Milestones::of(&openings);
+        let answered = openings.iter().find(|opening| Some(opening.at) == milestones.answered);
+        let answered_seq = answered.or(openings.last()).map_or(0, |opening| opening.seq);
+        Ok(Self { stored, milestones, answered_seq })
+    }
+
+    /// Returns which columns show its trace; `None` if nothing was sent yet.
+    pub(super) fn of(&self) -> Option<Of> {
+        let trigger = trigger(&self.milestones)?;
+        Some(Of { key: (self.stored.trace, trigger.id), trigger: Some(trigger) })
+    }
+
+    /// A test that skips trace collection was judged without the trace, whatever arrived.
+    pub(super) fn is_judged_without_trace(&self) -> bool {
+        self.milestones.obtained && !self.milestones.waited
+    }
+}
+
+/// Which columns: of a trace, or of a run with its trigger.
+#[derive(Debug)]
+pub(super) struct Of {
+    pub(super) key: Key,
+    pub(super) trigger: Option<Head<'static>>,
+}
+
+impl Of {
+    /// Reserves memory for the columns, and for a response that begins with row `from`.
+    pub(super) async fn hold(&self, app: &App, memory: &Memory, from: usize) -> Result<(), ApiError> {
+        let spans = app.store.span_count(self.key.0).await?;
+        let new = spans.saturating_sub(from as u64) * ROW_BYTES;
+        let table = if app.memory.traces().has_columns(&self.key) { 0 } else { spans * columns::ROW_BYTES };
+        memory.hold(new + table).await
+    }
+}
+
+/// The head of the trigger's span, once it was sent.
+fn trigger(milestones: &Milestones) -> Option<Head<'static>> {
+    Some(Head {
+        id: Some(milestones.span?),
+        parent: None,
+        name: names::TRIGGER_SPAN,
+        service: names::TRIGGER_SERVICE,
+        kind: SpanKind::Unspecified,
+        status: StatusCode::Unset,
+        start: milestones.triggered?,
+        end: milestones.answered,
+        has_events: false,
+        has_links: false,
+    })
+}
+
+/// Returns the rows that are asked for.
+async fn read(app: &App, memory: &Memory, of: &Of, asked: Asked) -> Result<wire::columns::Columns, ApiError> {
+    of.hold(app, memory, asked.from).await?;
+    let redactor = redactor_of_trace(&app.store, of.key.0).await?;
+    let read = |table: &Columns| wire::columns::Columns::of(table, asked, &redactor);
+    Ok(app.memory.traces().columns(&app.source, of.key, of.trigger.as_ref(), read).await?)
+}
+
+async fn shown(app: &App, table: &Columns, asked: Asked) -> Result<wire::columns::Columns, ApiError> {
+    let redactor = redactor_of_trace(&app.store, table.trace()).await?;
+    Ok(wire::columns::Columns::of(table, asked, &redactor))
+}
