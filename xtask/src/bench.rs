@@ -25,6 +25,7 @@ cargo xtask bench NAME [--rounds N] [--seconds S] [--runs N] [--write-docs]
   runs        many runs at once: runs/s, time to verdict, processor and memory, with few and with many stored runs
   waiting     verdicts on systems whose spans come late or whose exporters are slow, silent or away: how many are wrong, how
               long after the last span and after the evidence they come; --runs N instead of 1,000
+  traces      large traces over the API: columns, selection, dry run, one span, exports, and a trace that is followed live
   build       a release build from nothing: processor time and crates; --against REVISION builds another revision first
   api         how long lists take with 10,000 tests and 100,000 runs stored, in SQLite and PostgreSQL
 
@@ -63,6 +64,7 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
         }
         "telemetry" => lines::run("telemetry", "qualitytrace-telemetry", &[], &[])?,
         "runs" => lines::run_with_program("runs", &[])?,
+        "traces" => lines::run_with_program("traces", &[])?,
         "waiting" => {
             let runs = options.runs.map(|runs| vec!["--runs".to_owned(), runs.to_string()]);
             lines::run_with_program("waiting", &runs.unwrap_or_default())?

@@ -46,6 +46,7 @@
 mod absence;
 mod call;
 mod evidence;
+mod forecast;
 pub mod history;
 mod learning;
 mod pending;
@@ -59,6 +60,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use absence::{Absence, Whose};
+pub use forecast::{Due, Forecast, forecast};
 pub use history::{History, Learned};
 pub use pending::{Pending, PendingCounts};
 pub use progress::{Answered, Begin, Progress};

@@ -227,7 +227,7 @@ fn test_routes() -> Routes<App> {
             Stream,
             runs::stream,
             operation("The events of a run, as a stream", [(200, Events), BAD_REQUEST, NOT_FOUND])
-                .asking(&["after"]),
+                .asking(&["after", "short", "owed"]),
         )
 }
 

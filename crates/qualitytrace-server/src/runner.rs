@@ -41,7 +41,7 @@ use crate::wire::run::Run;
 use crate::wire::{Event, Verdict};
 
 pub use self::error::Error;
-pub(crate) use self::execution::settings;
+pub(crate) use self::execution::{Watching, settings};
 pub use self::suites::{Order, StepTest, SuiteOrder, SuiteState};
 
 /// The id of a run of a test.
@@ -168,6 +168,11 @@ impl Runner {
     /// Subscribes to changes of a run.
     pub fn follow(&self, run: RunId) -> Following {
         self.execution.follow(run)
+    }
+
+    /// Subscribes to what a run owes, while it waits on this server.
+    pub(crate) fn watch(&self, run: RunId) -> Watching {
+        self.execution.watch(run)
     }
 
     /// Subscribes to changes of a suite run.

@@ -10,6 +10,7 @@ mod lazy;
 pub mod legacy;
 pub mod omitted;
 pub mod otlp;
+pub mod owed;
 pub mod request;
 pub mod run;
 pub mod series;

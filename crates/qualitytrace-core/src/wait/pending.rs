@@ -68,6 +68,29 @@ pub enum Pending {
 }
 
 impl Pending {
+    /// Returns the name of its kind.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Root { .. } => "root",
+            Self::Parent { .. } => "parent",
+            Self::Caller { .. } => "caller",
+            Self::Answer { .. } => "answer",
+            Self::Shape { .. } => "shape",
+            Self::Spec { .. } => "spec",
+            Self::First => "first",
+            Self::Quiet => "quiet",
+        }
+    }
+
+    /// Returns the span that it is about, if that has an id: the call without an answer, or the span that is missing.
+    pub const fn span(&self) -> Option<SpanId> {
+        match self {
+            Self::Root { trigger: id, .. } | Self::Answer { id, .. } => *id,
+            Self::Parent { id, .. } | Self::Caller { id } => Some(*id),
+            Self::Shape { .. } | Self::Spec { .. } | Self::First | Self::Quiet => None,
+        }
+    }
+
     /// Whether it is a span that a call of this trace or an earlier run leads to expect: of interest even where the
     /// verdict does not depend on it.
     pub fn is_expected(&self) -> bool {

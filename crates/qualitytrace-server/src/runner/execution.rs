@@ -5,10 +5,12 @@
 mod arrivals;
 mod commands;
 mod execute;
+mod forecasts;
 mod judging;
 mod late_spans;
 mod log;
 mod missing_trace;
+mod report;
 mod rerun;
 mod resolve;
 pub(crate) mod settings;
@@ -24,6 +26,7 @@ use tracing::Instrument;
 
 use self::commands::{CommandReceiver, RunsInProgress, received};
 use self::execute::Judged;
+use self::forecasts::Forecasts;
 use super::learning::Learning;
 use super::tasks::Spawner;
 use super::{Error, RunId, spans};
@@ -38,6 +41,7 @@ use crate::store::{Claimed, Inserted, NewRun, RunCommand, Store, StoredRun};
 use crate::trigger::Triggers;
 use crate::wire::RunEventKind;
 
+pub(crate) use self::forecasts::Watching;
 pub(super) use self::judging::outputs;
 pub(super) use self::log::{Log, body};
 pub(super) use self::rerun::judge;
@@ -55,6 +59,7 @@ pub(super) struct Execution {
     learning: Arc<Learning>,
     cluster: Arc<Cluster>,
     followers: Arc<Followers<RunId>>,
+    forecasts: Arc<Forecasts>,
     recorder: Recorder,
     in_progress: RunsInProgress,
     tasks: Spawner,
@@ -87,6 +92,7 @@ impl Execution {
             triggers: Triggers::new(config.clone()),
             traces: Budget::new(config.get().limits.api_bytes),
             followers: Arc::default(),
+            forecasts: Arc::default(),
             in_progress: RunsInProgress::default(),
             store,
             source,
@@ -107,6 +113,11 @@ impl Execution {
     /// Subscribes to changes of a run.
     pub(super) fn follow(&self, run: RunId) -> Following {
         self.followers.follow(run)
+    }
+
+    /// Subscribes to what a run owes while it waits here.
+    pub(super) fn watch(&self, run: RunId) -> Watching {
+        self.forecasts.watch(run)
     }
 
     /// The subscriptions to runs.
@@ -140,6 +151,7 @@ impl Execution {
     pub(super) fn log(&self, run: &RunId, owner: Arc<str>, seq: u64) -> Log {
         let (followers, cluster) = (Arc::clone(&self.followers), Arc::clone(&self.cluster));
         Log::new(self.store.clone(), followers, cluster, self.recorder.clone(), run.clone(), owner, seq)
+            .with_forecasts(Arc::clone(&self.forecasts))
     }
 
     /// Starts to execute a claimed run, in a task of its own.

@@ -23,6 +23,7 @@ mod odd_clients;
 mod opening;
 mod origin;
 mod otlp;
+mod owed;
 mod parameters;
 mod poison;
 mod queue;

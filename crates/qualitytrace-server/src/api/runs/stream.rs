@@ -21,7 +21,7 @@ use crate::api::path::Path;
 use crate::api::query::Query;
 use crate::api::tenant::Tenant;
 use crate::follow::Following;
-use crate::runner::{RunId, SuiteRunId, SuiteState};
+use crate::runner::{RunId, SuiteRunId, SuiteState, Watching};
 use crate::store::{self, StoredEvent, Unread};
 use crate::wire::event::{Event, RunEventKind};
 use crate::wire::short;
@@ -29,13 +29,16 @@ use crate::wire::short;
 /// The keep-alive interval of a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-#[derive(Debug, Deserialize)]
-pub(in crate::api) struct After {
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(in crate::api) struct StreamParameters {
     #[serde(default)]
     after: u64,
     /// Whether verdicts and analyses are sent as counts with the first failures.
     #[serde(default)]
     short: bool,
+    /// Whether what the run owes is sent while it waits.
+    #[serde(default)]
+    owed: bool,
 }
 
 /// Streams the events of a run until it has ended. Resumes after `Last-Event-ID` or `?after=`.
@@ -43,11 +46,11 @@ pub(in crate::api) async fn stream(
     State(app): State<App>,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-    Query(After { after, short }): Query<After>,
+    Query(asked): Query<StreamParameters>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, LegacyApiError> {
     let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
-    follow(app, Followed::Run(run), last_seen(&headers).unwrap_or(after), short).await
+    follow(app, Followed::Run(run), last_seen(&headers).unwrap_or(asked.after), asked).await
 }
 
 /// Streams the events of a suite run.
@@ -55,18 +58,18 @@ pub(in crate::api) async fn stream_of_suite(
     State(app): State<App>,
     tenant: Tenant,
     Path((suite, run)): Path<(String, String)>,
-    Query(After { after, short }): Query<After>,
+    Query(asked): Query<StreamParameters>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, LegacyApiError> {
     let run = SuiteRunId { suite: tenant.scoped(&suite), number: number(&run)? };
-    follow(app, Followed::Suite(run), last_seen(&headers).unwrap_or(after), short).await
+    follow(app, Followed::Suite(run), last_seen(&headers).unwrap_or(asked.after), asked).await
 }
 
 async fn follow(
     app: App,
     followed: Followed,
     seen: u64,
-    short: bool,
+    asked: StreamParameters,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, LegacyApiError> {
     let created = followed.unread(&app, seen).await?.ok_or_else(LegacyApiError::missing)?.created;
     let mut changes = match &followed {
@@ -75,8 +78,13 @@ async fn follow(
     };
     // Earlier events are new to this follower.
     changes.mark_changed();
-    let cursor =
-        Cursor { memory: app.memory.begin(), app, followed, created, changes, seen, short, is_over: false };
+    let owed = match &followed {
+        Followed::Run(run) if asked.owed => Some(app.runner.watch(run.clone())),
+        Followed::Run(_) | Followed::Suite(_) => None,
+    };
+    let is_short = asked.short && matches!(followed, Followed::Run(_));
+    let memory = app.memory.begin();
+    let cursor = Cursor { memory, app, followed, created, changes, owed, seen, is_short, is_over: false };
     let batches = futures_util::stream::unfold(cursor, Cursor::next);
     let events = futures_util::StreamExt::flat_map(batches, futures_util::stream::iter);
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
@@ -121,8 +129,9 @@ struct Cursor {
     /// After a deletion, another run may get the same number.
     created: Timestamp,
     changes: Following,
+    owed: Option<Watching>,
     seen: u64,
-    short: bool,
+    is_short: bool,
     is_over: bool,
 }
 
@@ -133,7 +142,20 @@ impl Cursor {
             if self.is_over {
                 return None;
             }
-            let _ = tokio::time::timeout(self.app.runner.safety_poll(), self.changes.changed()).await;
+            let owed = async {
+                match &mut self.owed {
+                    Some(watching) => watching.changed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = tokio::time::timeout(self.app.runner.safety_poll(), self.changes.changed()) => {}
+                owed = owed => {
+                    let data = serde_json::to_string(&*owed).unwrap_or_default();
+                    return Some((vec![Ok(sse::Event::default().data(data))], self));
+                }
+            }
             // The state is read first: when it is final, the events read after it are complete.
             let unread = self.followed.unread(&self.app, self.seen).await.ok()??;
             if unread.created != self.created {
@@ -149,8 +171,8 @@ impl Cursor {
             let events = self.followed.events(&self.app, self.seen).await.ok()?;
             if let Some(last) = events.last() {
                 self.seen = last.seq;
-                let is_short = self.short && matches!(self.followed, Followed::Run(_));
-                return Some((events.iter().map(|event| Ok(sse_event(event, is_short))).collect(), self));
+                let events = events.iter().map(|event| Ok(sse_event(event, self.is_short)));
+                return Some((events.collect(), self));
             }
         }
     }

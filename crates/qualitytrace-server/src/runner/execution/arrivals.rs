@@ -12,7 +12,9 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::commands::received;
+use super::judging::Judge;
 use super::log::Log;
+use super::report::Report;
 use crate::budget::{Budget, Lease, NoRoom};
 use crate::clock;
 use crate::compute;
@@ -118,11 +120,12 @@ impl Arrivals {
         policy: &Policy,
         learning: &Learning,
         log: &mut Log,
-        standing: impl Fn(&Trace) -> Standing,
+        judge: &Judge,
         poll: Poll<'_>,
         mut skip: watch::Receiver<Option<RunCommand>>,
     ) -> Result<Waited, Error> {
         let mut cache = StandingCache::default();
+        let mut report = Report::default();
         let mut policy = *policy;
         loop {
             self.changes.mark_unchanged();
@@ -141,7 +144,7 @@ impl Arrivals {
                 // Judging may take long, and all runs share the register: the specs are evaluated without holding
                 // its lock.
                 self.decide(&policy, learning, cache.known(self.spans.len()), now).unwrap_or_else(|| {
-                    let specs = cache.of(self.spans.len(), || standing(&self.trace(poll.root)));
+                    let specs = cache.of(self.spans.len(), || judge.standing(&self.trace(poll.root)));
                     wait(&policy, &self.progress, &learning.services(), || specs, now)
                 })
             });
@@ -160,6 +163,11 @@ impl Arrivals {
                     log.flush().await?;
                     // Arrivals of other traces may prove that this one is complete.
                     let wake_at = Instant::now() + then.since(now).min(longest).min(EVIDENCE_INTERVAL);
+                    let early = || judge.early(&self.trace(poll.root));
+                    let told = log
+                        .is_watched()
+                        .then(|| report.tell(&policy, &self.progress, learning, log, early, now));
+                    let wake_at = told.flatten().map_or(wake_at, |at| at.min(wake_at));
                     tokio::select! {
                         () = tokio::time::sleep_until(wake_at) => {
                             let stalled = Instant::now() - wake_at;
@@ -174,7 +182,7 @@ impl Arrivals {
                         // The ingest outlives every run.
                         _ = self.changes.changed() => {}
                         () = received(&mut skip, RunCommand::Skip) => {
-                            let specs = cache.of(self.spans.len(), || standing(&self.trace(poll.root)));
+                            let specs = cache.of(self.spans.len(), || judge.standing(&self.trace(poll.root)));
                             let ended = skipped(&policy, &self.progress, &learning.services(), specs, clock::now());
                             log.buffer(&RunEventKind::wait_skipped(&ended));
                             return Ok(Waited::Ended(ended));

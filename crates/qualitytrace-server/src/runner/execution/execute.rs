@@ -201,11 +201,10 @@ impl Execution {
             arrivals.progress.answered(end);
         }
         let waited = if is_awaited {
-            let specs = |trace: &_| judge.standing(trace);
             let (trace, span) = (context.trace, context.span);
             let poll = Poll { run: run_span, test: &stored.id, trace, span, root: &root };
             let wait_span = poll.start();
-            let wait = arrivals.wait(&policy, &self.learning, log, specs, poll, skip);
+            let wait = arrivals.wait(&policy, &self.learning, log, &judge, poll, skip);
             let waited = wait.instrument(wait_span.clone()).await?;
             self.recorder.phase("wait", clock::now().since(end));
             if let Some(message) = waited.no_trace() {

@@ -10,6 +10,7 @@ use crate::compute;
 use crate::redact::Redactor;
 use crate::variables::Variables;
 use crate::wire::omitted::Room;
+use crate::wire::owed::{EarlyOutcome, EarlySpec};
 use crate::wire::{Outcome, Verdict, verdict};
 
 /// A test with compiled specs.
@@ -44,6 +45,26 @@ impl Judge {
             undecided: undecided.collect(),
             is_final: !standings.is_empty() && (failed_for_good || all_for_good),
         }
+    }
+
+    /// Tells the outcome of each spec with the spans that have arrived.
+    pub(super) fn early(&self, trace: &Trace) -> Vec<EarlySpec> {
+        let standings = self.compiled.standing(trace, &self.variables, &self.options(Vec::new(), None));
+        let early = |spec: usize| {
+            let own = || standings.iter().filter(move |standing| standing.spec == spec);
+            let fails = |standing: &judge::Standing| !standing.passes;
+            if own().any(|standing| fails(standing) && standing.is_final) {
+                EarlyOutcome::Failed
+            } else if own().any(fails) {
+                EarlyOutcome::Failing
+            } else if own().all(|standing| standing.is_final) {
+                EarlyOutcome::Passed
+            } else {
+                EarlyOutcome::Passing
+            }
+        };
+        let specs = 0..self.compiled.specs.len();
+        specs.map(|spec| EarlySpec { name: self.title(spec), outcome: early(spec) }).collect()
     }
 
     /// Judges a trace. `absences` are spans that are neither here nor known to be absent; `refused` says what was

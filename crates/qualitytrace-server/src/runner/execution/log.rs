@@ -6,6 +6,7 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::State;
 use tracing::Span;
 
+use super::forecasts::Forecasts;
 use super::judging::secret_outputs;
 use crate::clock;
 use crate::cluster::Cluster;
@@ -15,6 +16,7 @@ use crate::redact::Redactor;
 use crate::runner::retry::retry_while_unavailable;
 use crate::runner::{Error, RunId, spans};
 use crate::store::{self, Notification, RunCommand, Store, StoredEvent, unscoped};
+use crate::wire::owed::Owed;
 use crate::wire::{Outcome, RunEventKind, Verdict};
 
 /// Appends events to a run and changes its state, as long as the run belongs to this owner.
@@ -35,6 +37,7 @@ pub(in crate::runner) struct Log {
     span: Span,
     /// Redacts secrets.
     redactor: Redactor,
+    forecasts: Arc<Forecasts>,
 }
 
 impl Log {
@@ -60,7 +63,24 @@ impl Log {
             recorder,
             span: Span::none(),
             redactor: Redactor::default(),
+            forecasts: Arc::default(),
         }
+    }
+
+    /// Tells what the run owes to the clients that watch it there.
+    pub(super) fn with_forecasts(mut self, forecasts: Arc<Forecasts>) -> Self {
+        self.forecasts = forecasts;
+        self
+    }
+
+    /// Whether a client watches what the run owes.
+    pub(super) fn is_watched(&self) -> bool {
+        self.forecasts.is_watched(&self.run)
+    }
+
+    /// Tells the clients that watch the run what it owes.
+    pub(super) fn publish(&self, owed: Owed) {
+        self.forecasts.publish(&self.run, owed);
     }
 
     /// Sets the trace of the run.
