@@ -3,11 +3,13 @@
 pub mod host;
 pub(crate) mod throttle;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, COOKIE as COOKIES};
+use percent_encoding::percent_decode_str;
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 
 /// The prefix of a token that is given as its hash.
@@ -125,13 +127,15 @@ pub enum Wanted {
     Change,
     /// Delivering traces, logs or metrics.
     Deliver,
+    /// Beginning or ending the session of a page: no token is needed, but a page of ours.
+    Session,
 }
 
 impl Wanted {
     /// Returns the smallest scope that grants it; `None` if no token is needed.
     pub const fn scope(self) -> Option<Scope> {
         match self {
-            Self::Health => None,
+            Self::Health | Self::Session => None,
             Self::Look | Self::Stream => Some(Scope::Read),
             Self::Change => Some(Scope::Full),
             Self::Deliver => Some(Scope::Ingest),
@@ -172,6 +176,20 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
+/// The cookie with the token of a page: neither an event stream, a web socket nor a download can carry a header.
+pub(crate) const COOKIE: &str = "qualitytrace";
+
+/// Returns the token of a request: of its `Authorization` header, else of the cookie.
+pub(crate) fn token(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    if let Some(token) = bearer(headers) {
+        return Some(Cow::Borrowed(token));
+    }
+    let cookies = headers.get_all(COOKIES).iter().filter_map(|cookies| cookies.to_str().ok());
+    let own = |cookie: &'_ str| cookie.trim().strip_prefix(COOKIE)?.strip_prefix('=').map(str::to_owned);
+    let value = cookies.flat_map(|cookies| cookies.split(';')).find_map(own)?;
+    Some(Cow::Owned(percent_decode_str(&value).decode_utf8().ok()?.into_owned()))
+}
+
 /// The access rules. Without tokens, every request is allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
@@ -188,6 +206,14 @@ impl Access {
         self.tokens.iter().find(|known| known.hash == hash)
     }
 
+    /// Returns the scope of a token; everything is allowed where there are no tokens.
+    pub(crate) fn scope_of(&self, token: Option<&str>) -> Option<Scope> {
+        if self.tokens.is_empty() {
+            return Some(Scope::Full);
+        }
+        self.holder(token?).map(|holder| holder.scope)
+    }
+
     /// Checks whether a token grants the permission.
     pub fn check(&self, wanted: Wanted, token: Option<&str>) -> Result<(), Refused> {
         self.check_fingerprint(wanted, token.map(Fingerprint::of).as_ref())
@@ -195,7 +221,7 @@ impl Access {
 
     /// Whether the permission needs no token.
     pub(crate) fn is_open(&self, wanted: Wanted) -> bool {
-        self.tokens.is_empty() || wanted == Wanted::Health || wanted == Wanted::Deliver && !self.otlp
+        self.tokens.is_empty() || wanted.scope().is_none() || wanted == Wanted::Deliver && !self.otlp
     }
 
     /// Like [`Access::check`], for a token of which only the fingerprint is kept.
@@ -251,6 +277,22 @@ mod tests {
         }
         assert_eq!(access(false).check(Wanted::Deliver, None), Ok(()));
         assert_eq!(Access::default().check(Wanted::Change, None), Ok(()));
+    }
+
+    #[test]
+    fn a_token_comes_in_a_header_or_in_the_cookie() {
+        let check = |given: &[(http::HeaderName, &str)], expected: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in given {
+                headers.append(name, value.parse().unwrap());
+            }
+            assert_eq!(token(&headers).as_deref(), expected, "{given:?}");
+        };
+        check(&[(AUTHORIZATION, "Bearer a"), (COOKIES, "qualitytrace=b")], Some("a"));
+        check(&[(COOKIES, "other=1; qualitytrace=b%3Bc; x=2")], Some("b;c"));
+        check(&[(COOKIES, "other=1"), (COOKIES, "qualitytrace=b")], Some("b"));
+        check(&[(COOKIES, "qualitytraces=1; notqualitytrace=2; qualitytrace")], None);
+        check(&[], None);
     }
 
     #[test]

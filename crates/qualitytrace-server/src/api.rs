@@ -15,6 +15,7 @@ mod path;
 mod query;
 mod resources;
 mod runs;
+mod session;
 mod suites;
 mod tenant;
 pub(crate) mod traces;
@@ -63,6 +64,8 @@ pub(crate) struct App {
     pub(crate) config: Live,
     /// The memory budget of requests and responses.
     pub(crate) memory: memory::Shared,
+    /// Checks tokens.
+    pub(crate) guard: middleware::Guard,
     /// Cached digests of traces for lists.
     pub(crate) digests: Arc<traces::Digests>,
 }
@@ -87,6 +90,7 @@ fn table() -> Routes<App> {
     Routes::new()
         .merge(resources::routes())
         .merge(server_routes())
+        .merge(session::routes())
         .merge(test_routes())
         .merge(legacy::suite_routes())
         .merge(runs::verdict::routes())

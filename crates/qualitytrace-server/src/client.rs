@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use http::request::Parts;
 
-use crate::access::{Access, bearer};
+use crate::access::{Access, token};
 use crate::request::ConnectInfo;
 
 tokio::task_local! {
@@ -30,8 +30,8 @@ impl Client {
 
     /// Returns the client of this request, with its token if that is known.
     pub(crate) fn of(request: &Parts, access: &Access) -> Self {
-        let token = bearer(&request.headers).filter(|_| !access.tokens.is_empty());
-        let token = token.and_then(|token| access.holder(token));
+        let token = token(&request.headers).filter(|_| !access.tokens.is_empty());
+        let token = token.and_then(|token| access.holder(&token));
         let address = request.extensions.get::<ConnectInfo>().map(|info| info.peer);
         Self::new(token.map(ToString::to_string).unwrap_or_default(), address)
     }

@@ -144,7 +144,9 @@ impl Server {
             .otlp
             .then(|| [otlp::http_routes(Arc::clone(&ingest)), otlp::grpc_services(Arc::clone(&ingest))]);
         let memory = memory::Shared::new(live.clone());
+        let guard = Guard::new(live.clone());
         let app = App {
+            guard: guard.clone(),
             memory: memory.clone(),
             store: store.clone(),
             ingest,
@@ -155,7 +157,6 @@ impl Server {
             digests: Arc::default(),
             config: live.clone(),
         };
-        let guard = Guard::new(live.clone());
         let check = from_fn_with_state(guard.clone(), middleware::check);
         let same_origin = from_fn_with_state(guard, middleware::same_origin);
         let receive = from_fn_with_state(memory, memory::receive);

@@ -3,6 +3,7 @@
 
 mod origin;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::{Body, HttpBody as _};
@@ -16,7 +17,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::error::ApiError;
 use super::negotiation::Media;
 use crate::access::throttle::Throttle;
-use crate::access::{Fingerprint, Refused, Wanted, bearer};
+use crate::access::{Fingerprint, Refused, Wanted, bearer, token};
 use crate::body::discard;
 use crate::compute;
 use crate::config::Live;
@@ -40,6 +41,13 @@ impl Guard {
     /// Guards a server with this configuration.
     pub(crate) fn new(config: Live) -> Self {
         Self { config, throttle: Arc::default() }
+    }
+
+    /// Checks a token that a client sends in a body, like one in a header. Returns the response to a wrong one.
+    pub(super) fn refuses(&self, token: &str, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<Response> {
+        let access = &self.config.get().safety.access;
+        let checked = self.throttle.check(access, Wanted::Look, Some(&Fingerprint::of(token)), peer);
+        checked.err().map(|refused| refusal(headers, refused))
     }
 }
 
@@ -98,7 +106,13 @@ pub(crate) async fn same_origin(State(guard): State<Guard>, request: Request, ne
 /// Refuses clients without the required access. A stream ends when its token is withdrawn.
 pub(crate) async fn check(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let wanted = needed(request.extensions()).wanted;
-    let token = bearer(request.headers()).map(Fingerprint::of);
+    // A page of another origin may deliver spans, but not with the cookie of a page of ours.
+    let token = match wanted {
+        Wanted::Deliver => bearer(request.headers()).map(Fingerprint::of),
+        Wanted::Health | Wanted::Look | Wanted::Stream | Wanted::Change | Wanted::Session => {
+            token(request.headers()).map(|token| Fingerprint::of(&token))
+        }
+    };
     let peer = request.extensions().get::<ConnectInfo>().map(|info| info.peer);
     let checked = guard.throttle.check(&guard.config.get().safety.access, wanted, token.as_ref(), peer);
     if let Err(refused) = checked {

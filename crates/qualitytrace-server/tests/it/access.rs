@@ -1,6 +1,8 @@
 //! Access control over real sockets: every route with every scope, tricks with paths and methods, wrong tokens, and
 //! tokens that are revoked while a stream is open.
 
+mod session;
+
 use std::net::SocketAddr;
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -84,8 +86,9 @@ async fn every_route_asks_for_the_scope_that_it_needs() {
         let expected = match route.wanted {
             Wanted::Health => route.path.ends_with("/healthz") || route.path == "/readyz",
             Wanted::Look | Wanted::Stream => is_look,
-            Wanted::Change => !is_look && !is_delivery,
+            Wanted::Change => !is_look && !is_delivery && route.path != "/api/session",
             Wanted::Deliver => is_delivery,
+            Wanted::Session => route.path == "/api/session",
         };
         assert!(expected, "{route:?}");
 
@@ -97,12 +100,19 @@ async fn every_route_asks_for_the_scope_that_it_needs() {
         };
         for method in methods {
             for (token, allows) in [
-                (None, &[Wanted::Health][..]),
-                (Some(SEND), &[Wanted::Health, Wanted::Deliver]),
-                (Some(READ), &[Wanted::Health, Wanted::Look, Wanted::Stream]),
+                (None, &[Wanted::Health, Wanted::Session][..]),
+                (Some(SEND), &[Wanted::Health, Wanted::Session, Wanted::Deliver]),
+                (Some(READ), &[Wanted::Health, Wanted::Session, Wanted::Look, Wanted::Stream]),
                 (
                     Some(FULL),
-                    &[Wanted::Health, Wanted::Look, Wanted::Stream, Wanted::Deliver, Wanted::Change],
+                    &[
+                        Wanted::Health,
+                        Wanted::Session,
+                        Wanted::Look,
+                        Wanted::Stream,
+                        Wanted::Deliver,
+                        Wanted::Change,
+                    ],
                 ),
             ] {
                 let status = bench.status(&method, &path, token).await;

@@ -1,0 +1,101 @@
+//! Sessions of pages: the token of a browser, in a cookie that no script can read.
+//!
+//! Nothing is kept of a session: the cookie is the token, and ends with it.
+
+use axum::Json;
+use axum::extract::{FromRequest as _, Request, State};
+use axum::response::{IntoResponse, Response};
+use http::header::{ORIGIN, SET_COOKIE};
+use http::{HeaderMap, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::App;
+use super::error::{BAD_REQUEST, UNAUTHORIZED};
+use super::json_body::JsonBody;
+use crate::access::Wanted::Session;
+use crate::access::{COOKIE, token};
+use crate::request::ConnectInfo;
+use crate::routes::Routes;
+use crate::routes::operation::Content::{Json as JsonOf, Nothing};
+use crate::routes::operation::{Body, of, operation};
+
+/// What a page needs to know about its access.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Session")]
+struct Held {
+    /// Whether this server asks for a token.
+    required: bool,
+    /// The scope that the client holds: `full`, `read` or `ingest`; null without a valid token.
+    scope: Option<&'static str>,
+}
+
+/// A token.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NewSession")]
+struct Login {
+    token: String,
+}
+
+/// Routes of sessions. They need no token, but a page of ours.
+pub(super) fn routes() -> Routes<App> {
+    let path = "/api/session";
+    Routes::new()
+        .get(
+            path,
+            Session,
+            held,
+            operation("Whether a token is required, and which scope is held", [(200, JsonOf(of::<Held>))])
+                .for_all(),
+        )
+        .post(
+            path,
+            Session,
+            begin,
+            operation("Keep a token in the cookie of a page", [(204, Nothing), BAD_REQUEST, UNAUTHORIZED])
+                .taking(Body::Json(of::<Login>))
+                .for_all(),
+        )
+        .delete(path, Session, end, operation("Drop the cookie", [(204, Nothing)]).for_all())
+}
+
+async fn held(State(app): State<App>, headers: HeaderMap) -> Json<Held> {
+    let access = &app.config.get().safety.access;
+    let scope = access.scope_of(token(&headers).as_deref());
+    Json(Held { required: !access.tokens.is_empty(), scope: scope.map(crate::access::Scope::as_str) })
+}
+
+async fn begin(State(app): State<App>, request: Request) -> Response {
+    let headers = request.headers().clone();
+    let peer = request.extensions().get::<ConnectInfo>().map(|info| info.peer);
+    let Login { token } = match JsonBody::from_request(request, &app).await {
+        Ok(JsonBody(login)) => login,
+        Err(error) => return error.into_response(),
+    };
+    if let Some(refused) = app.guard.refuses(&token, &headers, peer) {
+        return refused;
+    }
+    if app.config.get().safety.access.tokens.is_empty() {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    let value = utf8_percent_encode(&token, NON_ALPHANUMERIC).to_string();
+    cookie(&app, &headers, &value, "")
+}
+
+async fn end(State(app): State<App>, headers: HeaderMap) -> Response {
+    cookie(&app, &headers, "", "; Max-Age=0")
+}
+
+/// A response that sets the cookie. It is sent over TLS only, if the page came over TLS.
+fn cookie(app: &App, headers: &HeaderMap, value: &str, more: &str) -> Response {
+    let config = app.config.get();
+    let is_https = |origin: &http::HeaderValue| origin.as_bytes().starts_with(b"https:");
+    let is_secure = config.safety.tls.is_some() || headers.get(ORIGIN).is_some_and(is_https);
+    let secure = if is_secure { "; Secure" } else { "" };
+    let path = format!("{}/", config.path_prefix);
+    let text = format!("{COOKIE}={value}; Path={path}; HttpOnly; SameSite=Strict{secure}{more}");
+    (StatusCode::NO_CONTENT, [(SET_COOKIE, text)]).into_response()
+}
