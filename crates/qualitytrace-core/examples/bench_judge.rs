@@ -1,4 +1,5 @@
-//! Benchmark of judging: traces of 1,000 to 100,000 spans against 50 specs, one JSON line for each.
+//! Benchmark of judging: traces of 1,000 to 100,000 spans against 50 specs, one JSON line for each; then of help while
+//! writing on the same traces: the slowest description of a span, and a completion of an attribute.
 //!
 //! `cargo run --release -p qualitytrace-core --example bench_judge`
 
@@ -10,10 +11,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use qualitytrace_core::assist::{Context, complete, describe};
+use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{Spec, Text};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::judge::{Compiled, Options};
-use qualitytrace_core::lang::{Generator, Variables};
+use qualitytrace_core::lang::{Form, Generator, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value;
@@ -42,7 +45,26 @@ fn main() {
             specs.len(),
             best * 1e9 / f64::from(u32::try_from(count).expect("small")),
         );
+        help(&trace);
     }
+}
+
+fn help(trace: &Trace) {
+    let spans = trace.spans().len();
+    let mut slowest: f64 = 0.0;
+    for at in (0..spans).step_by((spans / 20).max(1)) {
+        let start = Instant::now();
+        describe(trace, at, None, &Budget::default()).expect("the budget suffices");
+        slowest = slowest.max(start.elapsed().as_secs_f64());
+    }
+    let budget = Budget::default();
+    let context = Context { trace: Some(trace), variables: &[], budget: &budget };
+    let start = Instant::now();
+    let items = complete("span[http.", 10, Form::Selector, &context).len();
+    let completed = start.elapsed().as_secs_f64();
+    println!(
+        "{{\"spans\":{spans},\"describe_seconds\":{slowest:.6},\"complete_seconds\":{completed:.6},\"items\":{items}}}"
+    );
 }
 
 /// Returns the CPU time of this thread, where the system reports it: on a busy machine it says more than the

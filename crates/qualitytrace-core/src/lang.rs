@@ -27,14 +27,16 @@ mod template;
 mod variables;
 mod vocabulary;
 
-pub use check::{diagnose_assertion, diagnose_expression, diagnose_selector, diagnose_template};
+pub use check::{diagnose, diagnose_assertion, diagnose_expression, diagnose_selector, diagnose_template};
 pub use compare::{Comparison, compare_texts};
 pub use diagnostic::{Diagnostic, Severity, render};
 pub use environment::{Surroundings, evaluate, resolve};
 pub use eval::{EvalError, EvalErrorKind};
 pub use functions::Generator;
 pub use item::Item;
-pub use parser::{Parsed, parse_assertion, parse_expression, parse_selector, parse_template};
+pub use parser::{
+    Form, Parsed, Token, TokenKind, parse_assertion, parse_expression, parse_selector, parse_template,
+};
 pub use print::{quote, quote_in_selector};
 pub use select::select;
 pub use template::{resolve_text, variables_in_assertion, variables_in_expression, variables_used};
@@ -42,5 +44,9 @@ pub use variables::Variables;
 
 pub(crate) use compare::{compare, in_time, no_match_unless, one_of};
 pub(crate) use eval::{Context, Memory, Subject};
-pub(crate) use field::{Field, TraceIndex};
+pub(crate) use field::{Field, FieldValue, TraceIndex};
+pub(crate) use filters::FILTERS;
+pub(crate) use functions::FUNCTIONS;
+pub(crate) use parser::{MAX_TOKENS, Wanted, ending, is_word, tokens};
 pub(crate) use select::{Filter, Query, compile_condition};
+pub(crate) use vocabulary::{KINDS, OTHER_SPECIAL, STATUSES, TYPES};

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod analyzer;
+pub mod assist;
 pub mod budget;
 pub mod definition;
 pub mod gates;

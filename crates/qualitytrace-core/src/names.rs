@@ -44,6 +44,11 @@ pub fn attribute(name: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns the other spelling of an attribute's name: `qualitytrace.x` for `tracetest.x`.
+pub fn other_spelling(name: &str) -> Option<String> {
+    name.strip_prefix(PREFIX).map(|rest| format!("{PREFIX_ALIAS}{rest}"))
+}
+
 /// Normalizes a span name: both spellings of the trigger span become one.
 pub fn span(name: &str) -> &str {
     if name == TRIGGER_SPAN_ALIAS { TRIGGER_SPAN } else { name }

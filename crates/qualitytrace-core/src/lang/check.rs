@@ -5,12 +5,22 @@ use super::diagnostic::{Diagnostic, nearest};
 use super::filters::FILTERS;
 use super::functions::FUNCTIONS;
 use super::json_path::Path;
-use super::parser::{parse_assertion, parse_expression, parse_selector, parse_template};
+use super::parser::{Form, parse_assertion, parse_expression, parse_selector, parse_template};
 use super::pattern::Pattern;
 use super::vocabulary;
 use crate::names;
 use crate::number;
 use crate::time;
+
+/// Returns all diagnostics of a text of this form.
+pub fn diagnose(text: &str, form: Form) -> Vec<Diagnostic> {
+    match form {
+        Form::Selector => diagnose_selector(text),
+        Form::Assertion => diagnose_assertion(text),
+        Form::Expression => diagnose_expression(text),
+        Form::Template => diagnose_template(text),
+    }
+}
 
 /// Returns all diagnostics of a selector.
 pub fn diagnose_selector(text: &str) -> Vec<Diagnostic> {

@@ -2,11 +2,13 @@
 //!
 //! Texts that Tracetest accepts keep their meaning. Extensions to its language are recorded in [`Parsed::beyond`].
 
+mod assertion;
 mod condition;
 mod expression;
 mod literal;
 mod selector;
 mod text;
+mod trail;
 
 use std::ops::Range;
 
@@ -15,6 +17,23 @@ use super::cursor::Cursor;
 use super::diagnostic::Diagnostic;
 use super::limits::{MAX_DEPTH, MAX_DIAGNOSTICS, MAX_PARTS};
 use text::Ends;
+use trail::Trail;
+
+pub(crate) use trail::{Ending, MAX_TOKENS, Wanted, is_word};
+pub use trail::{Token, TokenKind};
+
+/// A form of text: each has its own grammar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// A selector.
+    Selector,
+    /// An assertion.
+    Assertion,
+    /// An expression: the value of an output.
+    Expression,
+    /// A text in which `${...}` is replaced: the fields of a trigger.
+    Template,
+}
 
 /// A tree, and the diagnostics of its text.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +80,38 @@ pub fn parse_template(text: &str) -> Parsed<Vec<Part>> {
     in_either_mode(text, Parser::whole_template)
 }
 
+/// Returns the tokens of a text, in order and apart from each other, with gaps where the parser could not read it.
+pub(crate) fn tokens(text: &str, form: Form) -> Vec<Token> {
+    let note = |quotes| note(text, form, quotes, Trail::Tokens(Vec::new()));
+    let (plain, is_valid) = note(Quotes::Plain);
+    if is_valid || !text.contains("${") {
+        return plain.into_tokens();
+    }
+    let (nested, is_valid) = note(Quotes::Nested);
+    if is_valid { nested } else { plain }.into_tokens()
+}
+
+/// Returns what could stand where a text ends.
+pub(crate) fn ending(text: &str, form: Form) -> Ending {
+    let note = |quotes| note(text, form, quotes, Trail::Ending(Ending::default())).0.into_ending();
+    let plain = note(Quotes::Plain);
+    if plain.wanted.is_empty() && text.contains("${") { note(Quotes::Nested) } else { plain }
+}
+
+/// Parses a text for the notes; returns also whether it is valid.
+fn note(text: &str, form: Form, quotes: Quotes, trail: Trail) -> (Trail, bool) {
+    let mut parser = Parser::new(text, quotes);
+    parser.trail = trail;
+    match form {
+        Form::Selector => drop(parser.whole_selector()),
+        Form::Assertion => drop(parser.whole_assertion()),
+        Form::Expression => drop(parser.whole_expression()),
+        Form::Template => drop(parser.whole_template()),
+    }
+    let is_valid = !parser.diagnostics.iter().any(Diagnostic::is_error);
+    (parser.trail, is_valid)
+}
+
 /// In Tracetest a `${...}` cannot hold the quote that ends its text, or a `}`. Only a text that is invalid that
 /// way is parsed with nested quotes, so that no text changes its meaning.
 fn in_either_mode<'s, T>(text: &'s str, read: fn(&mut Parser<'s>) -> T) -> Parsed<T> {
@@ -95,6 +146,7 @@ struct Parser<'s> {
     diagnostics: Vec<Diagnostic>,
     beyond: Vec<Range<usize>>,
     ends: Ends,
+    trail: Trail,
 }
 
 impl<'s> Parser<'s> {
@@ -108,6 +160,7 @@ impl<'s> Parser<'s> {
             diagnostics: Vec::new(),
             beyond: Vec::new(),
             ends: Ends::of(text),
+            trail: Trail::Off,
         }
     }
 
@@ -138,6 +191,7 @@ impl<'s> Parser<'s> {
 
     /// Reports that something else was expected here.
     fn unexpected(&mut self, code: &'static str, expected: &str) -> &mut Self {
+        self.ends_in_error();
         let word = self.cursor.next_word();
         let found = if self.cursor.at_end() {
             "the text ends".to_owned()

@@ -7,11 +7,12 @@ use super::diagnostic::{Diagnostic, nearest};
 use crate::names;
 use crate::trace::special;
 
-const KINDS: [&str; 6] = ["server", "client", "producer", "consumer", "internal", "unspecified"];
-const TYPES: [&str; 7] = ["http", "database", "rpc", "messaging", "faas", "exception", "general"];
+pub(crate) const KINDS: [&str; 6] = ["server", "client", "producer", "consumer", "internal", "unspecified"];
+pub(crate) const STATUSES: [&str; 3] = ["ok", "error", "unset"];
+pub(crate) const TYPES: [&str; 7] = ["http", "database", "rpc", "messaging", "faas", "exception", "general"];
 
 /// Special attributes besides those that every span has.
-const OTHER_SPECIAL: [&str; 8] = [
+pub(crate) const OTHER_SPECIAL: [&str; 8] = [
     names::RESPONSE_STATUS,
     names::RESPONSE_BODY,
     names::RESPONSE_HEADERS,

@@ -4,6 +4,7 @@
 
 mod absence;
 mod analyzer;
+mod assist;
 mod budget;
 mod deep;
 mod definition;

@@ -118,7 +118,7 @@ fn pieces() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
-fn any_text() -> impl Strategy<Value = String> {
+pub(crate) fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![pieces(), ".{0,60}", "span\\[[a-z.]{0,12}(=|!=|<| contains )\"?[a-z0-9 ]{0,12}\"?\\].{0,20}"]
 }
 

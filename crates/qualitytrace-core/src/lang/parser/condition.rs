@@ -2,12 +2,14 @@
 
 use super::Parser;
 use super::selector::{is_identifier_part, is_identifier_start};
+use super::trail::{TokenKind, Wanted};
 use crate::lang::ast::{Clause, Comparator, Condition, Name, Place, Test};
 use crate::lang::diagnostic::Diagnostic;
 
 impl Parser<'_> {
     pub(super) fn conditions(&mut self) -> Condition {
         self.blanks();
+        self.want(|| Wanted::Condition);
         if self.cursor.peek().is_none_or(|c| c == ']') {
             return Condition::All(Vec::new());
         }
@@ -38,6 +40,9 @@ impl Parser<'_> {
             if is_broken && self.cursor.at == start {
                 break;
             }
+            self.blanks();
+            self.want(|| Wanted::AfterCondition);
+            self.want(|| Wanted::Condition);
             if let Some(start) = self.keyword("and") {
                 self.beyond(start);
                 continue;
@@ -60,15 +65,15 @@ impl Parser<'_> {
     pub(super) fn one_condition(&mut self) -> Option<Condition> {
         self.blanks();
         let start = self.cursor.at;
-        if self.keyword("not").is_some() || (self.cursor.starts_with("!") && self.cursor.eat("!")) {
+        if self.keyword("not").is_some() || self.eat_token("!", TokenKind::Operator) {
             self.beyond(start);
             let inner = self.deeper(Self::one_condition)??;
             return Some(Condition::Not(Box::new(inner)));
         }
-        if self.cursor.eat("(") {
+        if self.eat_token("(", TokenKind::Punctuation) {
             let inner = self.deeper(Self::any_condition)?;
             self.blanks();
-            if !self.cursor.eat(")") {
+            if !self.eat_token(")", TokenKind::Punctuation) {
                 self.unexpected("unclosed-parenthesis", "`)`");
             }
             self.beyond(start);
@@ -87,9 +92,12 @@ impl Parser<'_> {
 
     pub(super) fn name(&mut self) -> Option<Name> {
         self.blanks();
+        self.want(|| Wanted::Condition);
         let start = self.cursor.at;
         if self.cursor.peek() == Some('"') {
-            let text = self.selector_string()?;
+            let text = self.selector_string();
+            self.token(TokenKind::Attribute, start);
+            let text = text?;
             self.beyond(start);
             return Some(Name { text, quoted: true, place: self.span(start).into() });
         }
@@ -122,11 +130,13 @@ impl Parser<'_> {
             text.push('.');
             self.blanks();
         }
+        self.token(TokenKind::Attribute, start);
         Some(Name { text, quoted: false, place: self.span(start).into() })
     }
 
     pub(super) fn test(&mut self, name: &Name) -> Option<Test> {
         self.blanks();
+        self.want(|| Wanted::Test);
         let start = self.cursor.at;
         if self.cursor.starts_with("==") {
             self.cursor.at += 2;
@@ -140,7 +150,7 @@ impl Parser<'_> {
             return None;
         }
         for (sign, negated) in [("=~", false), ("!~", true)] {
-            if self.cursor.eat(sign) {
+            if self.eat_token(sign, TokenKind::Comparator) {
                 self.beyond(start);
                 return self.pattern(negated);
             }
@@ -153,7 +163,7 @@ impl Parser<'_> {
             Comparator::Less,
             Comparator::Greater,
         ] {
-            if self.cursor.eat(comparator.as_str()) {
+            if self.eat_token(comparator.as_str(), TokenKind::Comparator) {
                 if comparator != Comparator::Equal {
                     self.beyond(start);
                 }
@@ -163,6 +173,7 @@ impl Parser<'_> {
         if self.cursor.eat("!") {
             self.blanks();
             if self.word("exists") {
+                self.token(TokenKind::Comparator, start);
                 self.beyond(start);
                 return Some(Test::Exists { negated: true });
             }
@@ -181,6 +192,7 @@ impl Parser<'_> {
             self.blanks();
         }
         if self.word("contains") {
+            self.token(TokenKind::Comparator, start);
             let comparator = if negated {
                 self.beyond(start);
                 Comparator::NotContains
@@ -190,10 +202,12 @@ impl Parser<'_> {
             return Some(Test::Compare(comparator, self.literal(name)?));
         }
         if self.word("in") {
+            self.token(TokenKind::Comparator, start);
             self.beyond(start);
             return self.choices(name, negated);
         }
         if self.word("matches") {
+            self.token(TokenKind::Comparator, start);
             self.beyond(start);
             return self.pattern(negated);
         }
@@ -202,12 +216,14 @@ impl Parser<'_> {
                 [("startsWith", Comparator::StartsWith), ("endsWith", Comparator::EndsWith)]
             {
                 if self.word(word) {
+                    self.token(TokenKind::Comparator, start);
                     self.beyond(start);
                     return Some(Test::Compare(comparator, self.literal(name)?));
                 }
             }
         }
         if self.word("exists") {
+            self.token(TokenKind::Comparator, start);
             self.beyond(start);
             return Some(Test::Exists { negated });
         }
@@ -220,7 +236,7 @@ impl Parser<'_> {
 
     pub(super) fn choices(&mut self, name: &Name, negated: bool) -> Option<Test> {
         self.blanks();
-        if !self.cursor.eat("(") {
+        if !self.eat_token("(", TokenKind::Punctuation) {
             self.unexpected("expected-list", "a list in parentheses after `in`");
             self.help("write `in (200, 201)`");
             return None;
@@ -234,7 +250,7 @@ impl Parser<'_> {
             }
         }
         self.blanks();
-        if !self.cursor.eat(")") {
+        if !self.eat_token(")", TokenKind::Punctuation) {
             self.unexpected("unclosed-parenthesis", "`,` or `)`");
             return None;
         }
@@ -248,7 +264,9 @@ impl Parser<'_> {
             self.unexpected("expected-pattern", "a regular expression in double quotes");
             return None;
         }
-        let pattern = self.selector_string()?;
+        let pattern = self.selector_string();
+        self.token(TokenKind::Text, start);
+        let pattern = pattern?;
         let place = Place(self.span(start));
         if let Err(error) = crate::lang::pattern::Pattern::new(&pattern) {
             let span = place.0.clone();
@@ -268,6 +286,7 @@ impl Parser<'_> {
         }
         let start = self.cursor.at;
         self.cursor.at += word.len();
+        self.token(TokenKind::Keyword, start);
         Some(start)
     }
 

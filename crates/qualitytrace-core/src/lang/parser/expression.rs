@@ -1,10 +1,8 @@
-//! The grammar of assertions and expressions.
+//! The grammar of expressions.
 
 use super::Parser;
-use crate::lang::ast::{
-    Aggregate, Assertion, Claim, Comparator, Expr, ExprKind, Filter, Operator, Over, Place, Quantifier,
-    Relation,
-};
+use super::trail::{TokenKind, Wanted};
+use crate::lang::ast::{Aggregate, Comparator, Expr, ExprKind, Filter, Operator, Over, Place};
 use crate::lang::diagnostic::Diagnostic;
 use crate::lang::print::is_attribute_character;
 use crate::time;
@@ -12,22 +10,6 @@ use crate::time;
 const UNITS: [&str; 6] = ["ns", "us", "ms", "s", "m", "h"];
 
 impl<'s> Parser<'s> {
-    pub(super) fn whole_assertion(&mut self) -> Assertion {
-        let start = self.cursor.at;
-        let quantifier = self.quantifier();
-        let claim = self.claim();
-        self.skip();
-        if claim.is_some() && !self.cursor.at_end() {
-            self.unexpected("unexpected-text", "the end of the assertion");
-            let rest = self.cursor.rest();
-            if rest.starts_with("and") || rest.starts_with("or") {
-                self.help("write each condition as an assertion of its own");
-            }
-        }
-        self.cursor.at = self.cursor.text.len();
-        Assertion { quantifier, claim: claim.unwrap_or(Claim::Hole), place: self.span(start).into() }
-    }
-
     pub(super) fn whole_expression(&mut self) -> Expr {
         let start = self.cursor.at;
         let tree = self.expression();
@@ -39,207 +21,7 @@ impl<'s> Parser<'s> {
         tree.unwrap_or(Expr { kind: ExprKind::Hole, place: self.span(start).into() })
     }
 
-    fn quantifier(&mut self) -> Quantifier {
-        self.skip();
-        let start = self.cursor.at;
-        let quantifier = self.try_quantifier();
-        if let Some(quantifier) = quantifier {
-            self.beyond(start);
-            quantifier
-        } else {
-            self.cursor.at = start;
-            Quantifier::All
-        }
-    }
-
-    fn try_quantifier(&mut self) -> Option<Quantifier> {
-        let mut ahead = self.cursor;
-        let word = ahead.take_while(|c| c.is_ascii_alphabetic());
-        ahead.take_while(is_blank);
-        let simple = match word {
-            "all" => Some(Quantifier::All),
-            "any" => Some(Quantifier::Any),
-            "none" => Some(Quantifier::None),
-            _ => None,
-        };
-        if simple.is_some() && !ahead.starts_with("(") {
-            self.cursor = ahead;
-            return simple;
-        }
-        let bound: fn(u64) -> Quantifier = match word {
-            "" | "exactly" => Quantifier::Exactly,
-            "at" => {
-                let limit = ahead.take_while(|c| c.is_ascii_alphabetic());
-                ahead.take_while(is_blank);
-                match limit {
-                    "least" => Quantifier::AtLeast,
-                    "most" => Quantifier::AtMost,
-                    _ => return None,
-                }
-            }
-            _ => return None,
-        };
-        let start = ahead.at;
-        let digits = ahead.take_while(|c| c.is_ascii_digit());
-        let span = self.base + start..self.base + ahead.at;
-        let blank = !ahead.take_while(is_blank).is_empty();
-        let is_quantifier = !digits.is_empty()
-            && blank
-            && ahead.take_while(|c| c.is_ascii_alphanumeric() || c == '_') == "of";
-        if !is_quantifier {
-            return None;
-        }
-        self.cursor = ahead;
-        Some(bound(digits.parse().unwrap_or_else(|_| {
-            self.report(
-                Diagnostic::error("number-too-large", span, "there are never so many spans")
-                    .labelled("too large")
-                    .helped("write how many of the spans are meant, like `2 of`"),
-            );
-            u64::MAX
-        })))
-    }
-
-    fn claim(&mut self) -> Option<Claim> {
-        self.skip();
-        if let Some(claim) = self.time_claim() {
-            return claim;
-        }
-        let left = self.expression()?;
-        self.skip();
-        let start = self.cursor.at;
-        if self.cursor.starts_with("==") {
-            self.cursor.take_while(|c| c == '=');
-            let span = self.span(start);
-            self.report(
-                Diagnostic::error("unknown-operator", span, "there is no operator `==`")
-                    .labelled("not an operator")
-                    .helped("write `=` to compare"),
-            );
-            self.expression();
-            return None;
-        }
-        if let Some(comparator) = self.comparator() {
-            let right = self.expression()?;
-            return Some(Claim::Compare { left, comparator, right });
-        }
-        if self.cursor.eat("!exists") || self.take_word("exists") {
-            let negated = self.cursor.since(start).starts_with('!');
-            self.beyond(start);
-            return Some(Claim::Exists { left, negated });
-        }
-        if self.take_word("is") {
-            return self.one_of(left, start);
-        }
-        self.unexpected("expected-comparator", "a comparator like `=`, `<` or `contains`");
-        let rest = self.cursor.rest();
-        if rest.starts_with(['+', '-', '*', '/']) && matches!(left.kind, ExprKind::Filtered { .. }) {
-            self.help("put the filtered value in parentheses to calculate with it");
-        }
-        None
-    }
-
-    fn one_of(&mut self, left: Expr, start: usize) -> Option<Claim> {
-        self.skip();
-        let negated = self.take_word("not");
-        self.skip();
-        if !self.take_word("one") {
-            self.unexpected("expected-comparator", "`one of` after `is`");
-            return None;
-        }
-        self.skip();
-        if !self.take_word("of") {
-            self.unexpected("expected-comparator", "`of` after `one`");
-            return None;
-        }
-        self.beyond(start);
-        let right = self.expression()?;
-        Some(Claim::OneOf { left, negated, right })
-    }
-
-    /// Reads `before`, `after`, `overlaps` or `within 2s of` another selection.
-    #[expect(clippy::option_option, reason = "not such a claim, a broken one, a good one")]
-    fn time_claim(&mut self) -> Option<Option<Claim>> {
-        let start = self.cursor.at;
-        let mut ahead = self.cursor;
-        let word = ahead.take_while(|c| c.is_ascii_alphabetic());
-        ahead.take_while(is_blank);
-        if ahead.starts_with("(") {
-            return None;
-        }
-        let relation = match word {
-            "before" => Relation::Before,
-            "after" => Relation::After,
-            "overlaps" => Relation::Overlaps,
-            "within" => Relation::Within(String::new()),
-            _ => return None,
-        };
-        self.cursor = ahead;
-        self.beyond(start);
-        let relation = if let Relation::Within(_) = relation {
-            let (written, found) = (self.cursor.at, self.diagnostics.len());
-            let Some(Expr { kind: ExprKind::Duration(duration), .. }) = self.term() else {
-                // An invalid duration was reported already.
-                if self.diagnostics.len() == found {
-                    self.unexpected("expected-duration", "a duration like `2s` after `within`");
-                }
-                return Some(None);
-            };
-            if duration.starts_with('-') {
-                let span = self.span(written);
-                self.report(
-                    Diagnostic::error("negative-duration", span, "nothing is less than no time away")
-                        .labelled("a negative distance")
-                        .helped("`within` counts before and after: write the duration without `-`"),
-                );
-            }
-            self.skip();
-            if !self.take_word("of") {
-                self.unexpected("expected-selector", "`of` and a selector");
-                return Some(None);
-            }
-            Relation::Within(duration)
-        } else {
-            relation
-        };
-        let selector = self.selector();
-        if selector.chains.is_empty() {
-            self.unexpected("expected-selector", "a selector that begins with `span[`");
-            return Some(None);
-        }
-        Some(Some(Claim::Time { relation, selector }))
-    }
-
-    fn comparator(&mut self) -> Option<Comparator> {
-        let start = self.cursor.at;
-        for comparator in [
-            Comparator::NotEqual,
-            Comparator::LessOrEqual,
-            Comparator::GreaterOrEqual,
-            Comparator::Equal,
-            Comparator::Less,
-            Comparator::Greater,
-            Comparator::Contains,
-            Comparator::NotContains,
-        ] {
-            if self.cursor.eat(comparator.as_str()) {
-                return Some(comparator);
-            }
-        }
-        let words = [
-            Comparator::JsonContains,
-            Comparator::NotJsonContains,
-            Comparator::StartsWith,
-            Comparator::EndsWith,
-            Comparator::Matches,
-            Comparator::NotMatches,
-        ];
-        let comparator = words.into_iter().find(|word| self.take_word(word.as_str()))?;
-        self.beyond(start);
-        Some(comparator)
-    }
-
-    fn expression(&mut self) -> Option<Expr> {
+    pub(super) fn expression(&mut self) -> Option<Expr> {
         self.skip();
         let start = self.cursor.at;
         let value = self.deeper(Self::sum)??;
@@ -247,7 +29,8 @@ impl<'s> Parser<'s> {
         let mut filters = Vec::new();
         loop {
             self.skip();
-            if !self.cursor.eat("|") {
+            self.want(|| Wanted::AfterValue);
+            if !self.eat_token("|", TokenKind::Operator) {
                 break;
             }
             filters.push(self.filter()?);
@@ -273,8 +56,10 @@ impl<'s> Parser<'s> {
     fn filter(&mut self) -> Option<Filter> {
         self.part()?;
         self.skip();
+        self.want(|| Wanted::Filter);
         let name_at = self.cursor.at;
         let name = self.identifier();
+        self.token(TokenKind::Filter, name_at);
         if name.is_empty() {
             self.unexpected("expected-filter", "the name of a filter after `|`");
             return None;
@@ -334,7 +119,7 @@ impl<'s> Parser<'s> {
             self.skip();
             let found = operators.iter().find(|(sign, _)| self.cursor.starts_with(sign));
             let Some((sign, operator)) = found else { break };
-            self.cursor.at += sign.len();
+            self.eat_token(sign, TokenKind::Operator);
             rest.push((*operator, operand(self)?));
         }
         let Some((_, last)) = rest.last() else { return Some(value) };
@@ -353,32 +138,33 @@ impl<'s> Parser<'s> {
         Some(Expr { kind: ExprKind::Calculation { first, rest }, place })
     }
 
-    fn term(&mut self) -> Option<Expr> {
+    pub(super) fn term(&mut self) -> Option<Expr> {
         self.part()?;
         self.skip();
+        self.want(|| Wanted::Term);
         let start = self.cursor.at;
         let kind = match self.cursor.peek() {
             Some('"' | '\'') => ExprKind::Text(self.quoted()?),
             Some('[') => {
-                self.cursor.bump();
+                self.eat_token("[", TokenKind::Punctuation);
                 ExprKind::Array(self.list("]")?)
             }
             Some('(') => {
-                self.cursor.bump();
+                self.eat_token("(", TokenKind::Punctuation);
                 let inner = self.expression()?;
                 self.skip();
-                if !self.cursor.eat(")") {
+                if !self.eat_token(")", TokenKind::Punctuation) {
                     self.unexpected("unclosed-parenthesis", "`)`");
                     return None;
                 }
                 self.beyond(start);
                 inner.kind
             }
-            Some(c) if c.is_ascii_digit() => self.number_literal(start)?,
+            Some(c) if c.is_ascii_digit() => self.noted_number(start)?,
             Some('-') if self.cursor.rest()[1..].starts_with(|c: char| c.is_ascii_digit()) => {
                 self.cursor.bump();
                 self.beyond(start);
-                self.number_literal(start)?
+                self.noted_number(start)?
             }
             Some(c) if c.is_ascii_alphabetic() => self.word_term(start)?,
             _ => {
@@ -394,25 +180,34 @@ impl<'s> Parser<'s> {
 
     fn word_term(&mut self, start: usize) -> Option<ExprKind> {
         if self.cursor.eat("attr:") {
-            return self.attribute_name(start).map(ExprKind::Attribute);
+            self.want(|| Wanted::Attribute);
+            let name = self.attribute_name(start);
+            self.token(TokenKind::Attribute, start);
+            return name.map(ExprKind::Attribute);
         }
         for prefix in ["env:", "var:"] {
             if self.cursor.eat(prefix) {
+                self.want(|| Wanted::Variable);
                 let name = self.cursor.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
                 if name.is_empty() || name.starts_with('.') {
                     self.unexpected("expected-variable", "the name of a variable right after the colon");
                     return None;
                 }
+                self.token(TokenKind::Variable, start);
                 return Some(ExprKind::Variable(name.to_owned()));
             }
         }
         let name = self.identifier();
+        let name_end = self.cursor.at;
         self.skip_if_before("(");
-        if self.cursor.eat("(") {
+        if self.cursor.starts_with("(") {
+            self.token_at(TokenKind::Function, start..name_end);
+            self.eat_token("(", TokenKind::Punctuation);
             return self.call(name, start);
         }
         match name {
             "true" | "false" => {
+                self.token(TokenKind::Bool, start);
                 self.beyond(start);
                 return Some(ExprKind::Bool(name == "true"));
             }
@@ -466,6 +261,7 @@ impl<'s> Parser<'s> {
             return Some(ExprKind::Call { name: name.to_owned(), arguments });
         };
         self.skip();
+        self.want(|| Wanted::Step);
         let over = if self.cursor.starts_with(")") {
             Over::Own(None)
         } else if self.at_word("span") {
@@ -475,13 +271,21 @@ impl<'s> Parser<'s> {
             Over::Own(Some(Box::new(self.expression()?)))
         };
         self.skip();
-        if !self.cursor.eat(")") {
+        if !self.eat_token(")", TokenKind::Punctuation) {
             self.unexpected("unclosed-parenthesis", "`)`");
             return None;
         }
         let over = match over {
             Over::Selection { selector, .. } => {
-                let attribute = if self.cursor.eat(".") { Some(self.attribute_name(start)?) } else { None };
+                let dot = self.cursor.at;
+                let attribute = if self.cursor.eat(".") {
+                    self.want(|| Wanted::Attribute);
+                    let name = self.attribute_name(start);
+                    self.token(TokenKind::Attribute, dot);
+                    Some(name?)
+                } else {
+                    None
+                };
                 Over::Selection { selector, attribute }
             }
             over @ Over::Own(_) => over,
@@ -494,7 +298,7 @@ impl<'s> Parser<'s> {
     fn list(&mut self, close: &str) -> Option<Vec<Expr>> {
         let mut items = Vec::new();
         self.skip();
-        if self.cursor.eat(close) {
+        if self.eat_token(close, TokenKind::Punctuation) {
             return Some(items);
         }
         loop {
@@ -506,14 +310,21 @@ impl<'s> Parser<'s> {
             }
             items.push(item);
             self.skip();
-            if self.cursor.eat(close) {
+            if self.eat_token(close, TokenKind::Punctuation) {
                 return Some(items);
             }
-            if !self.cursor.eat(",") {
+            if !self.eat_token(",", TokenKind::Punctuation) {
                 self.unexpected("unclosed-list", &format!("`,` or `{close}`"));
                 return None;
             }
         }
+    }
+
+    fn noted_number(&mut self, start: usize) -> Option<ExprKind> {
+        let number = self.number_literal(start)?;
+        let is_duration = matches!(number, ExprKind::Duration(_));
+        self.token(if is_duration { TokenKind::Duration } else { TokenKind::Number }, start);
+        Some(number)
     }
 
     /// Reads a number, or a duration if a unit follows; a sign may precede it.
@@ -567,7 +378,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Consumes this word if it is here as a whole; a dash is part of a word.
-    fn take_word(&mut self, word: &str) -> bool {
+    pub(super) fn take_word(&mut self, word: &str) -> bool {
         let mut ahead = self.cursor;
         let here = ahead.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) == word;
         if here {
@@ -577,7 +388,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Skips blanks.
-    fn skip(&mut self) {
+    pub(super) fn skip(&mut self) {
         self.cursor.take_while(is_blank);
     }
 
@@ -590,6 +401,6 @@ impl<'s> Parser<'s> {
     }
 }
 
-fn is_blank(c: char) -> bool {
+pub(super) fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\u{c}' | '\r')
 }

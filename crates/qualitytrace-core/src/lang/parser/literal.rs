@@ -2,16 +2,23 @@
 
 use super::Parser;
 use super::selector::{is_identifier_part, is_identifier_start};
+use super::trail::{TokenKind, Wanted};
 use crate::lang::ast::{Literal, Name};
 use crate::lang::diagnostic::{Diagnostic, nearest};
+use crate::lang::vocabulary;
 use crate::time;
 
 impl<'s> Parser<'s> {
     pub(super) fn literal(&mut self, name: &Name) -> Option<Literal> {
         self.blanks();
+        self.want(|| Wanted::Value(name.clone()));
         let start = self.cursor.at;
         let literal = match self.cursor.peek() {
-            Some('"') => Literal::Text(self.selector_string()?),
+            Some('"') => {
+                let text = self.selector_string();
+                self.token(TokenKind::Text, start);
+                Literal::Text(text?)
+            }
             Some('“' | '”') => Literal::Text(self.curly_string()?),
             Some('-') => {
                 self.cursor.bump();
@@ -35,10 +42,12 @@ impl<'s> Parser<'s> {
                 return None;
             }
         };
+        self.token(token_of(&literal), start);
         self.blanks();
         if self.cursor.peek() == Some('"') && !self.string_is_name() {
             let before = self.cursor.at;
             self.selector_string();
+            self.token(TokenKind::Text, before);
             let span = self.span(before);
             self.report(
                 Diagnostic::error("two-values", span, "a condition compares with one value")
@@ -71,10 +80,8 @@ impl<'s> Parser<'s> {
         }
         let span = self.span(start);
         let words: &[&str] = match name.text.as_str() {
-            "kind" | "span.kind" if !name.quoted => {
-                &["server", "client", "producer", "consumer", "internal", "unspecified"]
-            }
-            "status" | "span.status" if !name.quoted => &["ok", "error", "unset"],
+            "kind" | "span.kind" if !name.quoted => &vocabulary::KINDS,
+            "status" | "span.status" if !name.quoted => &vocabulary::STATUSES,
             _ => {
                 self.report(
                     Diagnostic::error("unquoted-text", span, format!("the text `{word}` is not in quotes"))
@@ -251,6 +258,7 @@ impl<'s> Parser<'s> {
                     }
                 }
                 Some('\n') | None => {
+                    self.ends_too_early();
                     self.cursor.at = at;
                     let span = self.span(start);
                     self.report(
@@ -315,5 +323,15 @@ impl<'s> Parser<'s> {
             bytes.push(byte);
             true
         })
+    }
+}
+
+fn token_of(literal: &Literal) -> TokenKind {
+    match literal {
+        Literal::Text(_) => TokenKind::Text,
+        Literal::Number(_) => TokenKind::Number,
+        Literal::Bool(_) => TokenKind::Bool,
+        Literal::Duration(_) => TokenKind::Duration,
+        Literal::Word(_) => TokenKind::Word,
     }
 }

@@ -1,6 +1,7 @@
 //! The grammar of selectors: steps, combinators and pseudo-classes.
 
 use super::Parser;
+use super::trail::{TokenKind, Wanted};
 use crate::lang::ast::{Chain, Combinator, Pseudo, Selector, Step};
 use crate::lang::diagnostic::{Diagnostic, nearest};
 use crate::lang::limits::MAX_DEPTH;
@@ -35,6 +36,7 @@ impl Parser<'_> {
         }
         let mut after_comma = false;
         loop {
+            self.want(|| Wanted::Step);
             if !self.at_word("span") {
                 if after_comma {
                     self.unexpected("expected-selector", "`span[` after the comma");
@@ -58,11 +60,14 @@ impl Parser<'_> {
         let mut rest = Vec::new();
         loop {
             self.blanks();
+            self.want(|| Wanted::AfterStep);
+            self.want(|| Wanted::Step);
             let start = self.cursor.at;
             let combinator = self.combinator();
             if combinator != Combinator::Descendant {
                 self.beyond(start);
                 self.blanks();
+                self.want(|| Wanted::Step);
                 if !self.at_word("span") {
                     self.unexpected("expected-selector", "`span[` after this sign");
                     break;
@@ -84,7 +89,7 @@ impl Parser<'_> {
         for (sign, combinator) in
             [(">", Combinator::Child), ("~", Combinator::Sibling), ("+", Combinator::Next)]
         {
-            if self.cursor.eat(sign) {
+            if self.eat_token(sign, TokenKind::Operator) {
                 return combinator;
             }
         }
@@ -96,16 +101,18 @@ impl Parser<'_> {
         self.part()?;
         let start = self.cursor.at;
         self.cursor.at += "span".len();
+        self.token(TokenKind::Keyword, start);
         self.blanks();
-        if !self.cursor.eat("[") {
+        if !self.eat_token("[", TokenKind::Punctuation) {
             self.unexpected("expected-bracket", "`[` after `span`");
             return None;
         }
         let open = self.span(self.cursor.at - 1);
         let condition = self.deeper(Self::conditions)?;
         self.blanks();
-        if !self.cursor.eat("]") {
+        if !self.eat_token("]", TokenKind::Punctuation) {
             if self.cursor.at_end() {
+                self.ends_too_early();
                 // An unclosed string contains the bracket.
                 let swallowed = self.diagnostics.iter().any(|other| other.code == "unclosed-string");
                 if swallowed {
@@ -150,7 +157,7 @@ impl Parser<'_> {
                     self.diagnostics.truncate(before);
                 }
                 ']' => {
-                    self.cursor.bump();
+                    self.eat_token("]", TokenKind::Punctuation);
                     return;
                 }
                 _ => {
@@ -162,6 +169,7 @@ impl Parser<'_> {
 
     pub(super) fn pseudo(&mut self) -> Option<Pseudo> {
         self.blanks();
+        self.want(|| Wanted::PseudoClass);
         let start = self.cursor.at;
         if !self.cursor.eat(":") {
             return None;
@@ -181,6 +189,7 @@ impl Parser<'_> {
             self.cursor.take_while(is_identifier_part);
             return None;
         }
+        self.token(TokenKind::PseudoClass, start);
         let pseudo = match word {
             "first" => Pseudo::First,
             "last" => Pseudo::Last,
@@ -210,11 +219,13 @@ impl Parser<'_> {
     pub(super) fn nth(&mut self) -> Option<Pseudo> {
         self.blanks();
         let open = self.cursor.at;
-        let number = self.cursor.eat("(").then(|| {
+        let number = self.eat_token("(", TokenKind::Punctuation).then(|| {
             self.blanks();
+            let start = self.cursor.at;
             let digits = self.cursor.take_while(|c| c.is_ascii_digit());
+            self.token(TokenKind::Number, start);
             self.blanks();
-            digits.parse().ok().filter(|_| self.cursor.eat(")"))
+            digits.parse().ok().filter(|_| self.eat_token(")", TokenKind::Punctuation))
         });
         let Some(Some(number)) = number else {
             self.cursor.take_while(|c| c != ')' && c != ']' && c != ',');
@@ -255,7 +266,7 @@ impl Parser<'_> {
     pub(super) fn inner_selector(&mut self, word: &str, start: usize) -> Option<Pseudo> {
         self.beyond(start);
         self.blanks();
-        if !self.cursor.eat("(") {
+        if !self.eat_token("(", TokenKind::Punctuation) {
             self.unexpected("expected-selector", "a selector in parentheses");
             return None;
         }
@@ -279,7 +290,7 @@ impl Parser<'_> {
         if selector.chains.is_empty() {
             self.unexpected("expected-selector", "`span[`");
         }
-        if !self.cursor.eat(")") {
+        if !self.eat_token(")", TokenKind::Punctuation) {
             self.unexpected("unclosed-parenthesis", "`)`");
             return None;
         }
@@ -290,22 +301,28 @@ impl Parser<'_> {
     pub(super) fn blanks(&mut self) {
         loop {
             self.cursor.take_while(|c| matches!(c, ' ' | '\t' | '\r' | '\n'));
+            let start = self.cursor.at;
             if self.cursor.starts_with("//") {
                 self.cursor.take_while(|c| c != '\n');
-            } else if self.cursor.starts_with("/*") {
-                match self.cursor.rest()[2..].find("*/") {
-                    Some(end) => self.cursor.at += end + 4,
-                    None => return,
+                if self.cursor.at_end() {
+                    self.ends_in_comment();
                 }
+            } else if self.cursor.starts_with("/*") {
+                let Some(end) = self.cursor.rest()[2..].find("*/") else {
+                    self.ends_in_comment();
+                    return;
+                };
+                self.cursor.at += end + 4;
             } else {
                 return;
             }
+            self.token(TokenKind::Comment, start);
         }
     }
 
     pub(super) fn comma(&mut self) -> bool {
         self.blanks();
-        let found = self.cursor.eat(",");
+        let found = self.eat_token(",", TokenKind::Punctuation);
         self.blanks();
         found
     }

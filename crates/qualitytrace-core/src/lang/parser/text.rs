@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::trail::TokenKind;
 use super::{Parser, Quotes};
 use crate::json;
 use crate::lang::ast::{Expr, Part};
@@ -18,7 +19,8 @@ enum Piece<'s> {
 impl<'s> Parser<'s> {
     pub(super) fn whole_template(&mut self) -> Vec<Part> {
         let content = 0..self.cursor.text.len();
-        let pieces = self.pieces(content, |after| after.starts_with("${").then_some(("$", 1)));
+        let whole = content.clone();
+        let pieces = self.pieces(content, whole, |after| after.starts_with("${").then_some(("$", 1)));
         self.cursor.at = self.cursor.text.len();
         join(pieces, false)
     }
@@ -29,6 +31,12 @@ impl<'s> Parser<'s> {
         let quote = self.cursor.bump()?;
         let Some(end) = self.closing_quote(quote) else {
             self.cursor.at = self.cursor.text.len();
+            self.token(TokenKind::Text, start);
+            if self.looks_for_ending() {
+                let whole = start..self.cursor.at;
+                self.pieces(start + 1..self.cursor.at, whole, |_| None);
+                self.ends_too_early();
+            }
             let span = self.span(start);
             self.report(
                 Diagnostic::error("unclosed-string", span, "this text is never closed")
@@ -37,7 +45,7 @@ impl<'s> Parser<'s> {
             );
             return None;
         };
-        let pieces = self.pieces(start + 1..end, |after| {
+        let pieces = self.pieces(start + 1..end, start..end + 1, |after| {
             let next = after.chars().next()?;
             Some(match next {
                 '\\' => ("\\", 1),
@@ -86,14 +94,17 @@ impl<'s> Parser<'s> {
         escaped
     }
 
+    /// Reads the content of a text; `whole` is its range with the quotes around it.
     fn pieces(
         &mut self,
         content: Range<usize>,
+        whole: Range<usize>,
         escape: impl Fn(&str) -> Option<(&'static str, usize)>,
     ) -> Vec<Piece<'s>> {
         let text: &'s str = self.cursor.text;
         let mut pieces = Vec::new();
         let (mut at, mut literal) = (content.start, content.start);
+        let mut noted = whole.start;
         while at < content.end {
             let rest = &text[at..content.end];
             if let Some(after) = rest.strip_prefix('\\') {
@@ -110,9 +121,13 @@ impl<'s> Parser<'s> {
             if rest.starts_with("${") {
                 if let Some(end) = self.interpolation_end(at + 2, content.end) {
                     pieces.push(characters(&text[literal..at]));
+                    self.token_at(TokenKind::Text, noted..at);
+                    self.token_at(TokenKind::Punctuation, at..at + 2);
                     pieces.push(Piece::Interpolation(self.interpolation(at + 2..end)));
+                    self.token_at(TokenKind::Punctuation, end..end + 1);
                     at = end + 1;
                     literal = at;
+                    noted = at;
                     if self.parts > MAX_PARTS {
                         break;
                     }
@@ -122,10 +137,15 @@ impl<'s> Parser<'s> {
                     self.report_too_deep(at);
                     break;
                 }
+                if self.looks_for_ending() {
+                    self.interpolation(at + 2..content.end);
+                    break;
+                }
             }
             at += rest.chars().next().map_or(1, char::len_utf8);
         }
         pieces.push(characters(&text[literal..content.end]));
+        self.token_at(TokenKind::Text, noted..whole.end);
         pieces
     }
 
@@ -149,8 +169,10 @@ impl<'s> Parser<'s> {
         let mut parser = Parser::new(&self.cursor.text[inner.clone()], self.quotes);
         parser.base = self.base + inner.start;
         (parser.depth, parser.parts) = (self.depth, self.parts);
+        parser.trail = self.lend_trail(&inner);
         let tree = parser.deeper(Self::whole_expression);
         self.parts = parser.parts;
+        self.return_trail(std::mem::take(&mut parser.trail));
         if self.quotes == Quotes::Nested {
             self.beyond.push(inner.clone());
         }
