@@ -6,6 +6,7 @@ mod description;
 mod error;
 mod health;
 mod json_body;
+mod language;
 mod legacy;
 mod legacy_error;
 pub(crate) mod memory;
@@ -98,6 +99,7 @@ fn table() -> Routes<App> {
         .merge(suites::routes())
         .merge(legacy::routes())
         .merge(trace_routes())
+        .merge(language::routes())
         .merge(legacy::hosted::routes())
 }
 

@@ -2,7 +2,9 @@
 //!
 //! The core promises no wire shape; these types do. Renaming a field here changes a protocol.
 
+pub mod assist;
 pub mod columns;
+pub mod diagnostic;
 pub mod event;
 pub mod fold;
 pub mod jaeger;
@@ -11,6 +13,7 @@ pub mod legacy;
 pub mod omitted;
 pub mod otlp;
 pub mod owed;
+pub mod places;
 pub mod request;
 pub mod run;
 pub mod series;

@@ -73,7 +73,7 @@ pub(super) async fn get(
 }
 
 /// Reads the id of a trace.
-fn trace_id(text: &str) -> Result<TraceId, ApiError> {
+pub(super) fn trace_id(text: &str) -> Result<TraceId, ApiError> {
     text.parse().map_err(|error: ParseIdError| ApiError::bad_request(error.to_string()))
 }
 

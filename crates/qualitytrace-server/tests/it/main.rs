@@ -17,6 +17,7 @@ mod description;
 mod export_import;
 mod golden;
 mod hostile_texts;
+mod language;
 mod malformed;
 mod memory;
 mod odd_clients;

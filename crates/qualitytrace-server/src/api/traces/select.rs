@@ -5,7 +5,7 @@ use std::ops::Range;
 use axum::Json;
 use axum::extract::State;
 use qualitytrace_core::judge::nearest_misses;
-use qualitytrace_core::lang::{Diagnostic, diagnose_selector, parse_selector, select};
+use qualitytrace_core::lang::{diagnose_selector, parse_selector, select};
 use qualitytrace_core::trace::{Trace, special};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,8 @@ use crate::api::memory::Memory;
 use crate::api::path::Path;
 use crate::api::tenant::Tenant;
 use crate::compute;
+use crate::wire::diagnostic::Diagnostic;
+use crate::wire::places::Places;
 
 /// Diagnostics that are returned.
 const MAX_DIAGNOSTICS: usize = 100;
@@ -50,27 +52,9 @@ pub(in crate::api) struct Selected {
     /// The revision of the columns that the rows belong to.
     revision: String,
     /// What is wrong with the selector, or may be.
-    diagnostics: Vec<PlacedDiagnostic>,
+    diagnostics: Vec<Diagnostic>,
     /// If nothing is selected: the spans that come nearest.
     nearest: Vec<Nearest>,
-}
-
-/// A diagnostic of a text. Places are counted in UTF-16 code units, as in JavaScript.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(in crate::api) struct PlacedDiagnostic {
-    /// The kind of mistake.
-    code: &'static str,
-    /// `error` or `warning`.
-    severity: &'static str,
-    /// What is wrong.
-    message: String,
-    /// Where it begins.
-    from: usize,
-    /// Where it ends.
-    to: usize,
-    /// A suggestion.
-    help: Option<String>,
 }
 
 /// A span that a selector nearly selects.
@@ -156,13 +140,14 @@ async fn selected(
     }))
 }
 
-type Found = (Vec<usize>, Vec<PlacedDiagnostic>, Vec<Nearest>);
+type Found = (Vec<usize>, Vec<Diagnostic>, Vec<Nearest>);
 
 fn by_selector(query: &str, trace: &Trace) -> Result<Found, ApiError> {
     let parsed = parse_selector(query);
     let diagnostics = diagnose_selector(query);
+    let places = Places::of(query);
     let diagnostics =
-        diagnostics.iter().take(MAX_DIAGNOSTICS).map(|found| PlacedDiagnostic::of(found, query)).collect();
+        diagnostics.iter().take(MAX_DIAGNOSTICS).map(|found| Diagnostic::of(found, &places)).collect();
     if !parsed.is_valid() {
         return Ok((Vec::new(), diagnostics, Vec::new()));
     }
@@ -182,8 +167,8 @@ fn by_selector(query: &str, trace: &Trace) -> Result<Found, ApiError> {
             .failing
             .into_iter()
             .map(|failed| Failing {
-                from: utf16(query, failed.place.start),
-                to: utf16(query, end_of(query, &failed.place)),
+                from: places.from_byte(failed.place.start),
+                to: places.from_byte(end_of(query, &failed.place)),
                 condition: failed.condition,
                 actual: failed.actual,
                 did_you_mean: failed.did_you_mean,
@@ -194,27 +179,9 @@ fn by_selector(query: &str, trace: &Trace) -> Result<Found, ApiError> {
     Ok((positions, diagnostics, nearest.collect()))
 }
 
-impl PlacedDiagnostic {
-    pub(in crate::api) fn of(diagnostic: &Diagnostic, text: &str) -> Self {
-        Self {
-            code: diagnostic.code,
-            severity: diagnostic.severity.as_str(),
-            message: diagnostic.message.clone(),
-            from: utf16(text, diagnostic.span.start),
-            to: utf16(text, diagnostic.span.end),
-            help: diagnostic.help.clone(),
-        }
-    }
-}
-
 /// Returns where a part of a text ends, without the white space after it.
 fn end_of(text: &str, place: &Range<usize>) -> usize {
     text.get(place.clone()).map_or(place.end, |part| place.start + part.trim_end().len())
-}
-
-/// Converts a place in bytes to UTF-16 code units.
-fn utf16(text: &str, at: usize) -> usize {
-    text[..text.floor_char_boundary(at)].encode_utf16().count()
 }
 
 /// Returns the spans that contain a text in their id, kind, name or an attribute, case-insensitive.

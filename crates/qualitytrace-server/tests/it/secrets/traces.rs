@@ -94,6 +94,24 @@ async fn a_trace_with_a_secret_in_all_its_parts_shows_it_nowhere(database: &Data
         assert_hidden(accept, &text);
         assert!(text.contains(MASK), "{accept}: {text}");
     }
+    let describe = json!({ "spanId": "00000000000000a1", "attribute": "res.leak" });
+    let values = |of: Value| {
+        let mut body = json!({ "text": "span[res.leak = ", "at": 16, "in": "selector" });
+        body.as_object_mut().unwrap().extend(of.as_object().unwrap().clone());
+        body
+    };
+    for (path, body) in [
+        (format!("/api/traces/{trace}/describe"), &describe),
+        (format!("{TEST}/describe"), &describe),
+        ("/api/language/complete".to_owned(), &values(json!({ "traceId": trace }))),
+        ("/api/language/complete".to_owned(), &values(json!({ "testId": "leak", "run": 1 }))),
+    ] {
+        let (status, text) = bench.send(Method::POST, &path, "*/*", &body.to_string()).await;
+        assert!(status.is_success(), "{path}: {text}");
+        assert_hidden(&path, &text);
+        // What is masked matches nothing in the next run.
+        assert!(!text.contains(MASK), "{path}: {text}");
+    }
     let told = on_the_socket(&bench.url).await;
     assert!(told.contains("res.leak"), "{told}");
     assert_hidden("the socket", &told);
