@@ -263,6 +263,14 @@ fn trace_routes() -> Routes<App> {
                 .for_all(),
         )
         .get(
+            "/api/traces/stream",
+            Wanted::Stream,
+            traces::live::stream,
+            operation("Arrivals of all traces, as a stream", [(200, Events), BAD_REQUEST])
+                .asking(&["after"])
+                .for_all(),
+        )
+        .get(
             "/api/traces/{id}",
             Look,
             traces::get,

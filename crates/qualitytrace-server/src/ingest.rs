@@ -15,7 +15,7 @@ use http::request::Parts;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_telemetry::Suppressed;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 pub use crate::budget::{Budget, Lease, NoRoom};
@@ -58,6 +58,8 @@ pub struct Ingest {
     followers: Followers<TraceId>,
     /// Subscriptions on behalf of other servers.
     relays: Followers<TraceId>,
+    /// Changes with every commit.
+    arrivals: watch::Sender<u64>,
     /// The time at which the oldest uncommitted request was queued.
     backlog_since: AtomicU64,
     writer: mpsc::Sender<Write>,
@@ -167,6 +169,7 @@ impl Ingest {
             budget: Budget::new(config.get().limits.ingest_bytes),
             followers: Followers::default(),
             relays: Followers::default(),
+            arrivals: watch::channel(0).0,
             backlog_since: AtomicU64::new(NO_BACKLOG),
             retained: AtomicU64::new(store.retained_bytes().await?),
             crowded: Arc::default(),
@@ -244,6 +247,11 @@ impl Ingest {
     /// Subscribes to commits of chunks of this trace by this server.
     pub(crate) fn relay(&self, trace: TraceId) -> Following {
         self.relays.follow(trace)
+    }
+
+    /// Subscribes to commits of spans and log records of any trace.
+    pub(crate) fn arrivals(&self) -> watch::Receiver<u64> {
+        self.arrivals.subscribe()
     }
 
     /// Reports that another server committed chunks of this trace, or of any if `None`.
@@ -399,6 +407,7 @@ impl Ingest {
         self.sample(chunks);
         self.followers.wake(chunks.iter().map(|chunk| &chunk.trace));
         self.relays.wake(chunks.iter().map(|chunk| &chunk.trace));
+        self.arrivals.send_modify(|commits| *commits += 1);
     }
 }
 

@@ -5,6 +5,7 @@ pub(super) mod decoded;
 mod digest;
 pub(super) mod dry_run;
 mod filter;
+pub(super) mod live;
 pub(super) mod select;
 mod senders;
 pub(super) mod span;

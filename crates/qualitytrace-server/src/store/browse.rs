@@ -41,6 +41,28 @@ impl Store {
         rows.iter().map(arrival).filter_map(Result::transpose).collect::<Result<_, _>>().map_err(&failed)
     }
 
+    /// Lists arrivals of spans after a point in time, oldest first: trace, time and number of spans of each.
+    pub(crate) async fn arrivals_after(
+        &self,
+        after: Timestamp,
+        limit: u64,
+    ) -> Result<Vec<(TraceId, Timestamp, u64)>, Error> {
+        let failed = failed("list what arrived");
+        let rows = sqlx::query(
+            "SELECT trace_id, arrived, items FROM chunks WHERE arrived > $1 AND signal = 0 ORDER BY arrived LIMIT $2",
+        )
+        .bind(signed(after.as_nanos()))
+        .bind(signed(limit))
+        .fetch_all(&self.read)
+        .await
+        .map_err(&failed)?;
+        let read = |row: &AnyRow| {
+            let items = unsigned(row.try_get("items")?);
+            Ok(arrival(row)?.map(|(trace, arrived)| (trace, arrived, items)))
+        };
+        rows.iter().map(read).filter_map(Result::transpose).collect::<Result<_, _>>().map_err(&failed)
+    }
+
     /// Returns the time of the last arrival of spans for each of these traces.
     pub async fn last_arrivals(&self, traces: &[TraceId]) -> Result<HashMap<TraceId, Timestamp>, Error> {
         let failed = failed("look for the last arrivals of traces");

@@ -270,3 +270,42 @@ async fn a_verdict_is_counts_with_the_first_failures_and_pages() {
     assert_eq!(long.matches("\nid:").count() + 1, short.matches("\nid:").count() + 1, "no event is left out");
     bench.server.shutdown().await;
 }
+
+#[tokio::test]
+async fn arrivals_of_all_traces_are_streamed_and_summed_up_when_they_settle() {
+    let bench = Bench::new(&Database::memory()).await;
+    let url = format!("{}/api/traces/stream", bench.base);
+    let mut stream = crate::client().get(url).send().await.unwrap();
+    send(&bench, &[span(1, 0, "top"), span(2, 1, "below")]).await;
+    let mut told = String::new();
+    while !told.contains("\"settled\"") {
+        told.push_str(&String::from_utf8_lossy(&stream.chunk().await.unwrap().unwrap()));
+    }
+    let events: Vec<Value> = told
+        .lines()
+        .filter_map(|line| line.strip_prefix("data:"))
+        .map(|data| serde_json::from_str(data.trim()).unwrap())
+        .collect();
+    assert_eq!(
+        events[0],
+        json!({
+            "what": "arrived", "spans": 2, "unnamedTraces": 0, "traces": [{ "traceId": TRACE, "spans": 2 }],
+        })
+    );
+    let settled = &events[1]["traces"][0];
+    assert_eq!(
+        (&settled["traceId"], &settled["name"], &settled["spans"]),
+        (&json!(TRACE), &json!("top"), &json!(2))
+    );
+
+    // A client that was away gets what it missed.
+    let id = told.lines().find_map(|line| line.strip_prefix("id:")).unwrap().trim().to_owned();
+    send(&bench, &[span(3, 1, "below")]).await;
+    let again = format!("{}/api/traces/stream?after={id}", bench.base);
+    let mut stream = crate::client().get(again).send().await.unwrap();
+    let first = String::from_utf8_lossy(&stream.chunk().await.unwrap().unwrap()).into_owned();
+    assert!(first.contains(r#""what":"arrived","spans":1"#), "{first}");
+    assert_eq!(bench.get("/api/traces/stream?after=x").await.status, StatusCode::BAD_REQUEST);
+    drop(stream);
+    bench.server.shutdown().await;
+}

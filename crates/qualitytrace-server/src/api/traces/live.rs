@@ -1,0 +1,176 @@
+//! Arrivals of all traces, as a stream of server-sent events.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Sse;
+use axum::response::sse::{Event, KeepAlive};
+use futures_util::Stream;
+use http::HeaderMap;
+use qualitytrace_core::id::TraceId;
+use qualitytrace_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::summary::TraceSummary;
+use crate::api::App;
+use crate::api::error::ApiError;
+use crate::api::query::Query;
+use crate::api::runs::last_seen;
+use crate::clock;
+use crate::variables::Withheld;
+
+/// The shortest time between two messages.
+const INTERVAL: Duration = Duration::from_millis(250);
+/// A trace has settled when nothing of it arrived for so long.
+const SETTLED: Duration = Duration::from_secs(1);
+/// Arrivals that are read at once.
+const TOGETHER: u64 = 1_000;
+/// Traces that a message names.
+const MAX_NAMED: usize = 100;
+/// Traces that are watched until they settle; further ones are only counted.
+const MAX_WATCHED: usize = 10_000;
+/// Summaries in one message.
+const MAX_SUMMARIES: usize = 20;
+/// The keep-alive interval of a silent stream.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// Where the stream begins, as sent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::api) struct Beginning {
+    after: String,
+}
+
+/// Spans that arrived, or traces that settled.
+#[derive(Debug, Serialize)]
+#[serde(tag = "what", rename_all = "camelCase", rename_all_fields = "camelCase")]
+enum Message {
+    /// Spans arrived.
+    Arrived {
+        /// The number of spans.
+        spans: u64,
+        /// Their traces, at most 100.
+        traces: Vec<Arrived>,
+        /// How many more traces there are.
+        unnamed_traces: usize,
+    },
+    /// Nothing more of these traces arrived for a second.
+    Settled {
+        /// Their summaries, as in the list of traces.
+        traces: Vec<TraceSummary>,
+    },
+}
+
+/// Spans of one trace that arrived.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Arrived {
+    trace_id: String,
+    /// The number of spans that arrived now.
+    spans: u64,
+}
+
+/// Streams arrivals of all traces. Resumes after `Last-Event-ID` or `?after=`, both in nanoseconds since the epoch.
+pub(in crate::api) async fn stream(
+    State(app): State<App>,
+    Query(Beginning { after }): Query<Beginning>,
+    headers: HeaderMap,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+    let after = match after.as_str() {
+        "" => None,
+        text => Some(text.parse().map_err(|_| {
+            ApiError::bad_request(format!(
+                "`{text}` is no value of `after`; write nanoseconds since the epoch"
+            ))
+        })?),
+    };
+    let after = last_seen(&headers).or(after).map_or_else(clock::now, Timestamp::from_nanos);
+    let mut changes = app.ingest.arrivals();
+    // What arrived between `after` and now is new to this client.
+    changes.mark_changed();
+    let follower = Follower { app, changes, after, sent: None, unsettled: BTreeMap::new() };
+    let batches = futures_util::stream::unfold(follower, Follower::next);
+    let events = futures_util::StreamExt::flat_map(batches, futures_util::stream::iter);
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+}
+
+/// A client's position in the arrivals.
+struct Follower {
+    app: App,
+    changes: watch::Receiver<u64>,
+    after: Timestamp,
+    sent: Option<Instant>,
+    /// Traces that have not settled, with the time when something of them was last seen.
+    unsettled: BTreeMap<TraceId, Instant>,
+}
+
+impl Follower {
+    /// Waits for arrivals, or for traces to settle. Ends when the store fails: the client resumes.
+    async fn next(mut self) -> Option<(Vec<Result<Event, Infallible>>, Self)> {
+        loop {
+            let settles = self.unsettled.values().min().map(|seen| SETTLED.saturating_sub(seen.elapsed()));
+            let poll = self.app.runner.safety_poll();
+            let longest = settles.map_or(poll, |settles| settles.min(poll));
+            let _ = tokio::time::timeout(longest, self.changes.changed()).await;
+            if let Some(sent) = self.sent {
+                tokio::time::sleep_until(sent + INTERVAL).await;
+            }
+            let mut messages = Vec::new();
+            messages.extend(self.arrived().await?);
+            messages.extend(self.settled().await?);
+            if !messages.is_empty() {
+                self.sent = Some(Instant::now());
+                let id = self.after.as_nanos().to_string();
+                let event = |message: &Message| {
+                    let data = serde_json::to_string(message).unwrap_or_default();
+                    Ok(Event::default().id(id.clone()).data(data))
+                };
+                return Some((messages.iter().map(event).collect(), self));
+            }
+        }
+    }
+
+    async fn arrived(&mut self) -> Option<Option<Message>> {
+        let arrivals = self.app.store.arrivals_after(self.after, TOGETHER).await.ok()?;
+        let Some((_, last, _)) = arrivals.last() else { return Some(None) };
+        self.after = *last;
+        if arrivals.len() as u64 == TOGETHER {
+            self.changes.mark_changed();
+        }
+        let now = Instant::now();
+        let mut traces: BTreeMap<TraceId, u64> = BTreeMap::new();
+        for (trace, _, spans) in arrivals {
+            *traces.entry(trace).or_default() += spans;
+            if self.unsettled.len() < MAX_WATCHED || self.unsettled.contains_key(&trace) {
+                self.unsettled.insert(trace, now);
+            }
+        }
+        let named = traces.iter().take(MAX_NAMED);
+        Some(Some(Message::Arrived {
+            spans: traces.values().sum(),
+            unnamed_traces: traces.len().saturating_sub(MAX_NAMED),
+            traces: named.map(|(id, spans)| Arrived { trace_id: id.to_string(), spans: *spans }).collect(),
+        }))
+    }
+
+    async fn settled(&mut self) -> Option<Option<Message>> {
+        let now = Instant::now();
+        let quiet = self.unsettled.iter().filter(|(_, seen)| now.duration_since(**seen) >= SETTLED);
+        let ids: Vec<TraceId> = quiet.map(|(id, _)| *id).take(MAX_SUMMARIES).collect();
+        if ids.is_empty() {
+            return Some(None);
+        }
+        for id in &ids {
+            self.unsettled.remove(id);
+        }
+        let memory = self.app.memory.begin();
+        let withheld = Withheld::of(&self.app.store, &ids).await.ok()?;
+        let digests = self.app.digests.traces(&self.app, &memory, &withheld, &ids).await.ok()?;
+        let summaries = ids.iter().filter_map(|id| digests.get(id));
+        Some(Some(Message::Settled { traces: summaries.map(|digest| digest.summary.clone()).collect() }))
+    }
+}
