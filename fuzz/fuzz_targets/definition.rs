@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use qualitytrace_core::definition::{Format, check, read, to_json, to_yaml, with_id};
+use qualitytrace_core::budget::Budget;
+use qualitytrace_core::definition::{Change, Format, Spec, check, edit, read, to_json, to_yaml, with_id};
 use qualitytrace_fuzz::on_a_small_stack;
 
 fuzz_target!(|text: &str| {
@@ -24,6 +25,18 @@ fuzz_target!(|text: &str| {
                 }
             }
             let _ = with_id(text, format, 0, "id");
+            // Each result is read again and compared with what was meant.
+            let spec = Spec { selector: "span[]".into(), ..Spec::default() };
+            for change in [
+                Change::AddSpec { at: None, spec: spec.clone() },
+                Change::ChangeSpec { at: 0, spec },
+                Change::RemoveSpec { at: 0 },
+                Change::MoveSpec { at: 0, to: 1 },
+                Change::RemoveOutput { at: 0 },
+                Change::Rename { name: "a: b".to_owned() },
+            ] {
+                let _ = edit(text, format, 0, &[change], &Budget::default());
+            }
         }
     });
 });

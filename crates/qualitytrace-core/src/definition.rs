@@ -33,7 +33,7 @@ use std::ops::Range;
 
 pub use check::check;
 pub use defaults::default_of;
-pub use edit::{has_id, id_place, surroundings, with_id};
+pub use edit::{Change, EditError, MAX_CHANGES, edit, has_id, id_place, surroundings, unified_diff, with_id};
 pub use place::{Place, place};
 pub use settings::{Config, Demo, PollingProfile, TestRunner};
 pub use source::DataStore;

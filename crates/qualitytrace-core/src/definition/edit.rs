@@ -1,103 +1,200 @@
-//! Edits of a definition file that leave the rest of it untouched.
+//! Edits of a definition file that leave the rest of it untouched: comments, blank lines, quotes and indentation.
+//!
+//! [`edit`] applies changes one after the other. `change` decides what each of them means, `text` which bytes it
+//! replaces, with `block` and `flow` for the two ways to write lists and mappings. The result of every change is read
+//! again: it must mean exactly what was asked for, else the edit is refused and the text is not damaged.
+//!
+//! A comment directly above a removed or moved spec, output or assertion goes with it, and so does one inside of it.
+//! All other comments stay.
 
-use std::ops::Range;
+mod block;
+mod change;
+mod diff;
+mod flow;
+mod id;
+mod item;
+mod lines;
+mod scalar;
+mod text;
 
 use qualitytrace_config::tree::{Entry, Node, Shape};
 
+pub use change::Change;
+pub use diff::unified_diff;
+pub use id::{has_id, id_place, surroundings, with_id};
+
 use super::reader::Reader;
-use super::{Format, parse};
+use super::{Format, Kind, Resource, Test, parse, resource};
+use crate::budget::{Budget, Exceeded};
+use crate::lang::Diagnostic;
 
-/// Sets the id of resource number `index`, counted from 0; comments and layout stay.
-///
-/// Returns `None` when the file has no such resource, or the resource no `spec`.
-pub fn with_id(source: &str, format: Format, index: usize, id: &str) -> Option<String> {
-    let documents = parse(&Reader::new(source, format));
-    let spec = documents.get(index)?.get("spec")?;
-    let Shape::Map(entries) = &spec.shape else { return None };
-    let written = match format {
-        Format::Json => format!("\"id\": {}", quoted(id)),
-        Format::Yaml => format!("id: {}", scalar(id)),
+/// Maximum number of changes in one edit: the text is read again after each.
+pub const MAX_CHANGES: usize = 100;
+
+/// Keys of a test that changes are about.
+const CHANGED: [&str; 3] = ["name", "specs", "outputs"];
+
+/// Why a definition cannot be edited.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    /// The definition has errors already.
+    #[error("the definition cannot be read: {why}; correct it first")]
+    Unreadable {
+        /// The first error.
+        why: String,
+    },
+    /// The file has no test at this index.
+    #[error("the file holds no test number {index}, counted from 0")]
+    NoTest {
+        /// The index of the resource.
+        index: usize,
+    },
+    /// There are too many changes.
+    #[error("{count} changes are too many; send at most {MAX_CHANGES} at once")]
+    TooMany {
+        /// How many there are.
+        count: usize,
+    },
+    /// A change is about an item that does not exist.
+    #[error("change {change}: there is no {what} {at}, counted from 0; there are {count}")]
+    NoItem {
+        /// The index of the change.
+        change: usize,
+        /// The kind of item.
+        what: &'static str,
+        /// Its index.
+        at: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A change would make an invalid definition.
+    #[error("change {change}: {why}")]
+    Invalid {
+        /// The index of the change.
+        change: usize,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The change cannot be made without changing the rest of the text.
+    #[error(
+        "change {change} cannot be made without touching the rest of the text: {why}; edit the text itself"
+    )]
+    Layout {
+        /// The index of the change.
+        change: usize,
+        /// What is in the way.
+        why: String,
+    },
+    /// The edit takes too long.
+    #[error(transparent)]
+    Exceeded(#[from] Exceeded),
+}
+
+/// Applies changes to the test that is resource number `index` of a file, counted from 0. Everything else in the text
+/// stays as it is, byte by byte.
+pub fn edit(
+    source: &str,
+    format: Format,
+    index: usize,
+    changes: &[Change],
+    budget: &Budget,
+) -> Result<String, EditError> {
+    if changes.len() > MAX_CHANGES {
+        return Err(EditError::TooMany { count: changes.len() });
+    }
+    budget.read(source.len())?;
+    let mut text = source.to_owned();
+    let mut now = State::read(&text, format, index).map_err(|why| match why {
+        Some(why) => EditError::Unreadable { why },
+        None => EditError::NoTest { index },
+    })?;
+    for (number, change) in changes.iter().enumerate() {
+        let meant = change.applied(&now.test).map_err(|refused| refused.of_change(number))?;
+        let layout = |why: String| EditError::Layout { change: number, why };
+        let document = now.documents.get(index).ok_or(EditError::NoTest { index })?;
+        let replacements = text::replacements(&text, format, document, change, &now.test, &meant)
+            .map_err(|why| layout(why.to_owned()))?;
+        let edited = lines::replaced(&text, replacements)
+            .ok_or_else(|| layout("two parts of the change overlap".to_owned()))?;
+        budget.read(edited.len())?;
+        let after = State::read(&edited, format, index)
+            .map_err(|why| layout(why.unwrap_or_else(|| "no test would be left".to_owned())))?;
+        if after.test != meant || !is_rest_same(&now.documents, &after.documents, index) {
+            let why = "an alias, an anchor or an unusual layout is in the way";
+            return Err(layout(why.to_owned()));
+        }
+        (text, now) = (edited, after);
+    }
+    Ok(text)
+}
+
+/// A file that was read, and the test in it.
+struct State {
+    documents: Vec<Node>,
+    test: Test,
+}
+
+impl State {
+    /// Returns the first error of the file, or `None` if it has no test at this index.
+    fn read(source: &str, format: Format, index: usize) -> Result<Self, Option<String>> {
+        let reader = Reader::new(source, format);
+        let documents = parse(&reader);
+        let document = documents.get(index);
+        let read = document.and_then(|document| resource(&reader, document, Some(Kind::Test)));
+        if let Some(error) = reader.finish().into_iter().find(Diagnostic::is_error) {
+            return Err(Some(error.message));
+        }
+        match read {
+            Some(Resource::Test(test)) => Ok(Self { documents, test }),
+            _ => Err(None),
+        }
+    }
+}
+
+/// Whether all that no change is about has the same content.
+fn is_rest_same(before: &[Node], after: &[Node], index: usize) -> bool {
+    before.len() == after.len()
+        && before.iter().zip(after).enumerate().all(|(at, (before, after))| {
+            if at != index {
+                return is_same(before, after);
+            }
+            let is_content_same = match (before.get("spec"), after.get("spec")) {
+                (Some(before), Some(after)) => is_same_without(before, after, &CHANGED),
+                (before, after) => before.is_none() && after.is_none(),
+            };
+            is_content_same && is_same_without(before, after, &["spec"])
+        })
+}
+
+/// Whether two mappings have the same content apart from these keys.
+fn is_same_without(before: &Node, after: &Node, keys: &[&str]) -> bool {
+    rest_of(before, keys).count() == rest_of(after, keys).count()
+        && rest_of(before, keys).zip(rest_of(after, keys)).all(|(one, other)| is_same_entry(one, other))
+}
+
+fn rest_of<'n>(node: &'n Node, keys: &[&str]) -> impl Iterator<Item = &'n Entry> {
+    let entries: &[Entry] = match &node.shape {
+        Shape::Map(entries) => entries,
+        Shape::Null | Shape::Scalar(_) | Shape::List(_) => &[],
     };
-    let (range, text) = match (entries.iter().find(|entry| entry.key == "id"), entries.first()) {
-        (Some(entry), _) => (entry.key_span.start..end(source, entry), written),
-        (None, Some(first)) => {
-            let at = first.key_span.start;
-            (at..at, format!("{written}{}", separator(source, spec, at)))
+    entries.iter().filter(|entry| !keys.contains(&entry.key.as_str()))
+}
+
+fn is_same_entry(one: &Entry, other: &Entry) -> bool {
+    one.key == other.key && is_same(&one.value, &other.value)
+}
+
+/// Whether two trees have the same content, wherever they are in their files.
+fn is_same(one: &Node, other: &Node) -> bool {
+    match (&one.shape, &other.shape) {
+        (Shape::Null, Shape::Null) => true,
+        (Shape::Scalar(one), Shape::Scalar(other)) => one.text == other.text && one.is_text == other.is_text,
+        (Shape::List(one), Shape::List(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
         }
-        // An empty mapping can only be written with braces.
-        (None, None) => (spec.span.start + 1..spec.span.start + 1, written),
-    };
-    Some([source.get(..range.start)?, &text, source.get(range.end..)?].concat())
-}
-
-/// Whether resource number `index` of the file, counted from 0, has an id.
-pub fn has_id(source: &str, format: Format, index: usize) -> bool {
-    let documents = parse(&Reader::new(source, format));
-    let id = documents.get(index).and_then(|document| document.get("spec")?.get("id"));
-    id.is_some_and(|id| !id.is_empty())
-}
-
-/// Returns the range of a resource with all that belongs to it: up to the lines between documents, with the
-/// comments around it.
-pub fn surroundings(source: &str, format: Format, resource: &Range<usize>) -> Range<usize> {
-    if format == Format::Json {
-        return resource.clone();
-    }
-    let mut whole = 0..source.len();
-    let (mut at, mut is_first) = (0, true);
-    for line in source.split_inclusive('\n') {
-        let is_between = ["---", "..."].iter().any(|mark| {
-            line.strip_prefix(mark)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
-        });
-        if is_between && at >= resource.end {
-            whole.end = at;
-            break;
+        (Shape::Map(one), Shape::Map(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same_entry(one, other))
         }
-        at += line.len();
-        if is_between && at <= resource.start && !is_first {
-            whole.start = at;
-        }
-        // Lines before the first document belong to it.
-        is_first &= is_between || line.trim().is_empty() || line.starts_with(['#', '%']);
+        _ => false,
     }
-    // A document that begins on the separator line begins there.
-    if whole.contains(&resource.start) { whole } else { resource.clone() }
-}
-
-/// Returns the place of the id of the resource in this range; the resource as a whole if it has none.
-pub fn id_place(source: &str, format: Format, resource: &Range<usize>) -> Range<usize> {
-    let documents = parse(&Reader::new(source, format));
-    let document = documents.iter().find(|document| resource.contains(&document.span.start));
-    let id = document.and_then(|document| document.get("spec")?.get("id"));
-    id.map_or_else(|| resource.clone(), |id| id.span.clone())
-}
-
-/// Returns where an entry ends: an absent value ends with the colon.
-fn end(source: &str, entry: &Entry) -> usize {
-    let colon = source.get(entry.key_span.end..).and_then(|rest| rest.find(':'));
-    let colon = colon.map_or(entry.key_span.end, |at| entry.key_span.end + at + 1);
-    entry.value.span.end.max(colon)
-}
-
-/// Returns the text between two entries of the mapping whose first entry begins at `at`.
-fn separator(source: &str, spec: &Node, at: usize) -> String {
-    if source.get(spec.span.start..).is_some_and(|rest| rest.starts_with('{')) {
-        return ", ".to_owned();
-    }
-    let line = source.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
-    let line_end = if source[..line].ends_with("\r\n") { "\r\n" } else { "\n" };
-    format!("{line_end}{}", " ".repeat(at - line))
-}
-
-fn scalar(id: &str) -> String {
-    let is_plain = id.starts_with(|letter: char| letter.is_ascii_alphabetic())
-        && id.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_')
-        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
-            .contains(&id.to_lowercase().as_str());
-    if is_plain { id.to_owned() } else { quoted(id) }
-}
-
-fn quoted(id: &str) -> String {
-    serde_json::Value::from(id).to_string()
 }

@@ -10,6 +10,7 @@ mod deep;
 mod definition;
 mod dialect;
 mod docs;
+mod edit;
 mod fixture;
 mod near;
 mod properties;
