@@ -6,6 +6,7 @@ pub mod budget;
 pub mod definition;
 pub mod gates;
 pub mod id;
+pub mod import;
 mod json;
 pub mod judge;
 pub mod lang;

@@ -12,6 +12,7 @@ mod dialect;
 mod docs;
 mod edit;
 mod fixture;
+mod import;
 mod near;
 mod properties;
 mod reference;

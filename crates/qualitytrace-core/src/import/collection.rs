@@ -1,0 +1,161 @@
+//! What an import has found so far, within limits.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use super::template::{shortened, variable_name};
+use super::{Definition, ImportError, Imported};
+use crate::budget::{Budget, Exceeded};
+use crate::definition::trigger::{Body, Trigger};
+use crate::definition::{Format, Resource, Test, Variable, VariableSet, read, to_json, to_yaml};
+
+/// Maximum number of tests of one import.
+const MAX_TESTS: usize = 1_000;
+/// Maximum number of warnings; all others are counted.
+const MAX_WARNINGS: usize = 200;
+/// Maximum size of all definitions of one import, in bytes.
+const MAX_BYTES: usize = 16 << 20;
+/// Maximum number of variables of one import.
+const MAX_VARIABLES: usize = 1_000;
+
+/// The definitions and warnings of an import.
+pub(super) struct Collection<'b> {
+    pub(super) budget: &'b Budget,
+    definitions: Vec<Definition>,
+    bytes: usize,
+    warnings: Vec<String>,
+    known_warnings: HashSet<String>,
+    more_warnings: usize,
+    left_out: usize,
+    variables: Vec<Variable>,
+    known_variables: HashSet<String>,
+}
+
+impl<'b> Collection<'b> {
+    pub(super) fn new(budget: &'b Budget) -> Self {
+        Self {
+            budget,
+            definitions: Vec::new(),
+            bytes: 0,
+            warnings: Vec::new(),
+            known_warnings: HashSet::new(),
+            more_warnings: 0,
+            left_out: 0,
+            variables: Vec::new(),
+            known_variables: HashSet::new(),
+        }
+    }
+
+    /// Adds a warning, once.
+    pub(super) fn warn(&mut self, warning: impl Into<String>) {
+        let warning = warning.into();
+        if self.known_warnings.contains(&warning) {
+            return;
+        }
+        if self.warnings.len() == MAX_WARNINGS {
+            self.more_warnings += 1;
+            return;
+        }
+        self.known_warnings.insert(warning.clone());
+        self.warnings.push(warning);
+    }
+
+    /// Whether no more tests are taken. The request that is asked for is then counted as left out.
+    pub(super) fn is_full(&mut self) -> bool {
+        let is_full = self.definitions.len() >= MAX_TESTS || self.bytes >= MAX_BYTES;
+        self.left_out += usize::from(is_full);
+        is_full
+    }
+
+    /// Adds a test.
+    pub(super) fn test(&mut self, mut test: Test) -> Result<(), Exceeded> {
+        if let Some(Trigger::Http(http)) = &mut test.trigger
+            && is_empty(&http.body)
+        {
+            http.body = Body::default();
+        }
+        let name = test.name.clone();
+        self.add(&name, &Resource::Test(test))
+    }
+
+    /// Adds a variable with a value; the first value counts.
+    pub(super) fn variable(&mut self, name: &str, value: &str, is_secret: bool) {
+        let key = variable_name(name);
+        if self.variables.len() < MAX_VARIABLES && self.known_variables.insert(key.clone()) {
+            self.variables.push(Variable { key, value: value.into(), is_secret });
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Result<Imported, ImportError> {
+        if self.definitions.is_empty() {
+            return Err(ImportError::Empty);
+        }
+        if !self.variables.is_empty() {
+            let values = std::mem::take(&mut self.variables);
+            let name = "Imported variables";
+            let set =
+                VariableSet { name: name.to_owned(), values, has_values: true, ..VariableSet::default() };
+            self.add(name, &Resource::VariableSet(set))?;
+        }
+        if self.left_out > 0 {
+            let message = format!(
+                "{} more requests are left out: an import makes at most {MAX_TESTS} tests and {MAX_BYTES} bytes; split the text",
+                self.left_out
+            );
+            self.warnings.push(message);
+        }
+        if self.more_warnings > 0 {
+            self.warnings.push(format!("{} more warnings are left out", self.more_warnings));
+        }
+        Ok(Imported { definitions: self.definitions, warnings: self.warnings })
+    }
+
+    fn add(&mut self, name: &str, resource: &Resource) -> Result<(), Exceeded> {
+        let json = to_json(resource);
+        let is_same = |text: &str| {
+            let reading = read(text, Format::Yaml);
+            let is_usable = reading.is_usable(false);
+            matches!(reading.documents.as_slice(), [only] if only.resource == *resource && is_usable)
+        };
+        // JSON is YAML too; some characters are only escaped there.
+        let texts = [to_yaml(&json), escaped(&json.to_string())];
+        self.budget.read(texts.iter().map(String::len).sum())?;
+        match texts.into_iter().find(|text| is_same(text)) {
+            Some(text) => {
+                self.bytes += text.len();
+                self.definitions.push(Definition { name: name.to_owned(), text });
+            }
+            None => self.warn(format!(
+                "the request `{}` is left out: it cannot be written as a definition",
+                shortened(name)
+            )),
+        }
+        Ok(())
+    }
+}
+
+/// Whether a form has no fields: a definition cannot say that.
+fn is_empty(body: &Body) -> bool {
+    match body {
+        Body::Form(fields) => fields.is_empty(),
+        Body::Multipart(parts) => parts.is_empty(),
+        Body::Text(_) | Body::File(_) => false,
+    }
+}
+
+/// Escapes what YAML does not allow in JSON as it is.
+fn escaped(json: &str) -> String {
+    let is_odd = |letter: char| {
+        letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}')
+    };
+    let mut out = String::with_capacity(json.len() + 1);
+    for letter in json.chars() {
+        if is_odd(letter) {
+            let _ = write!(out, "\\u{:04x}", u32::from(letter));
+        } else {
+            out.push(letter);
+        }
+    }
+    out.push('\n');
+    out
+}
