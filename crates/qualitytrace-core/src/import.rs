@@ -4,7 +4,7 @@
 //! warning; only what does not concern the request, like options about a tool's own output, is left out without one.
 //! Each definition is read back before it is returned.
 //!
-//! Each tool is one module. They share `template` (texts with variables), `collection` (what was found so far),
+//! Each tool is one module. They share `template` (texts with variables), `name`, `collection` (what was found so far),
 //! `document` (JSON and YAML) and `http` (parts of requests).
 
 mod collection;
@@ -13,6 +13,7 @@ mod document;
 mod har;
 mod http;
 mod hurl;
+mod name;
 mod openapi;
 mod postman;
 mod template;

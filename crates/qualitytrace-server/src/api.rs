@@ -5,6 +5,7 @@ mod audit;
 mod description;
 mod error;
 mod health;
+mod import;
 mod json_body;
 mod language;
 mod legacy;
@@ -13,6 +14,7 @@ pub(crate) mod memory;
 pub(crate) mod middleware;
 mod negotiation;
 mod path;
+mod precondition;
 mod query;
 mod resources;
 mod runs;
@@ -90,6 +92,7 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| table().list().to_vec());
 fn table() -> Routes<App> {
     Routes::new()
         .merge(resources::routes())
+        .merge(import::routes())
         .merge(server_routes())
         .merge(session::routes())
         .merge(test_routes())

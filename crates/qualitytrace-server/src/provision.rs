@@ -199,9 +199,12 @@ impl<'t> Stream<'t> {
                 let name = unknown.name();
                 (self.masked(document, name), format!("`{name}` is masked; write the secret itself"))
             }
-            Put::Created(_) | Put::Updated(_) | Put::Same(_) | Put::Missing | Put::Exists => {
-                (document.span.clone(), "it was refused".to_owned())
-            }
+            Put::Created(_)
+            | Put::Updated(_)
+            | Put::Same(_)
+            | Put::Missing
+            | Put::Exists
+            | Put::Conflict { .. } => (document.span.clone(), "it was refused".to_owned()),
         };
         self.wrong(&[format!("{}: {why}", self.place(&span))])
     }

@@ -73,7 +73,7 @@ pub use series::{Flakiness, OrphanSeries};
 pub use servers::Peer;
 pub use sizes::{TraceSize, Unread};
 pub use suites::{NewSuiteRun, StepRuns, StoredSuiteRun};
-pub use upsert::{CURRENT, Mode, NewDefinition, Put};
+pub use upsert::{CURRENT, Expected, Mode, NewDefinition, Put};
 pub(crate) use upsert::{NO_ID, is_id};
 pub use verify::verify;
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::template::{shortened, variable_name};
+use super::name::{shortened, variable_name};
 use super::{Definition, ImportError, Imported};
 use crate::budget::{Budget, Exceeded};
 use crate::definition::trigger::{Body, Trigger};

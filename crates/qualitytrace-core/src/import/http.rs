@@ -1,7 +1,8 @@
 //! Parts of HTTP requests that several tools have.
 
 use super::collection::Collection;
-use super::template::{Template, shortened};
+use super::name::shortened;
+use super::template::Template;
 use crate::definition::trigger::{Auth, Body, Header, Http, Trigger};
 use crate::definition::{Spec, Test};
 use crate::names::{RESPONSE_STATUS, TRIGGER_SPAN};

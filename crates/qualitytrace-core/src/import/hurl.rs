@@ -9,7 +9,8 @@ use super::http::{
     add_query, answer_spec, basic, has_header, header, name_of, parameter, plain_header, test,
     trigger_selector,
 };
-use super::template::{Template, shortened};
+use super::name::shortened;
+use super::template::Template;
 use crate::definition::trigger::{Body, Header, Http, HttpVersion, Part, Redirects};
 use crate::definition::{Output, Test};
 use body::Lines;
@@ -176,7 +177,7 @@ impl Entry {
         match section {
             Section::Captures => match assert::captured(value) {
                 Some(value) => self.outputs.push(Output {
-                    name: super::template::variable_name(key).into(),
+                    name: super::name::variable_name(key).into(),
                     selector: trigger_selector().into(),
                     value: value.into(),
                 }),

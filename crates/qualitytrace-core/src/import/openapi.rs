@@ -10,7 +10,8 @@ use super::document::{json_or_yaml, list, scalar, text};
 use super::http::{
     add_query, answer_spec, bearer, header, parameter, plain_header, status_spec, test, text_body,
 };
-use super::template::{Template, shortened};
+use super::name::shortened;
+use super::template::Template;
 use crate::definition::trigger::{ApiKeyPlace, Auth, Body, Header, Http, Part};
 use crate::definition::{Spec, Test};
 use crate::names::RESPONSE_STATUS;

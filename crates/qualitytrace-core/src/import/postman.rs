@@ -9,7 +9,8 @@ use super::http::{
     add_query, basic, bearer, has_header, header, parameter, path_of, plain_header, test, text_body,
     warn_of_file,
 };
-use super::template::{Template, shortened};
+use super::name::shortened;
+use super::template::Template;
 use crate::definition::Test;
 use crate::definition::trigger::{ApiKeyPlace, Auth, Body, Graphql, Header, Http, Part, Trigger};
 

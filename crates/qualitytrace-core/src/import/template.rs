@@ -3,6 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::collection::Collection;
+use super::name::{shortened, variable_name};
 
 /// What RFC 3986 calls unreserved is not encoded.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -216,25 +217,4 @@ fn braced(name: &str, found: &mut Collection<'_>) -> Template {
         }
     };
     Template::expression(call)
-}
-
-/// Returns the name of a variable, with `_` for what the language does not allow in it.
-pub(super) fn variable_name(name: &str) -> String {
-    let letter = |letter: char| if letter.is_ascii_alphanumeric() || letter == '.' { letter } else { '_' };
-    let name: String = name.chars().take(MAX_NAME).map(letter).collect();
-    match name.strip_prefix('.') {
-        Some(rest) => format!("_{rest}"),
-        None if name.is_empty() => "_".to_owned(),
-        None => name,
-    }
-}
-
-/// Maximum length of names and of texts in warnings, in characters.
-const MAX_NAME: usize = 80;
-
-/// Returns the beginning of a text, in one line.
-pub(super) fn shortened(text: &str) -> String {
-    let short: String =
-        text.chars().take(MAX_NAME).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-    if short.len() < text.len() { format!("{short}...") } else { short }
 }

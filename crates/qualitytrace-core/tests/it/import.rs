@@ -462,8 +462,8 @@ fn large_texts_are_bounded() {
     assert_eq!(found.definitions.len(), 1_000);
     assert_eq!(found.warnings.len(), 1);
     assert!(found.warnings[0].starts_with("2000 more requests are left out"), "{:?}", found.warnings);
-    let odd: String = (0..500).map(|at| format!("curl http://h -H 'x{at}'\n")).collect();
-    let found = import(None, &odd, &Budget::default()).unwrap();
+    let odd: Vec<String> = (0..500).map(|at| format!("curl http://h -H 'x{at}'")).collect();
+    let found = import(None, &odd.join("\n"), &Budget::default()).unwrap();
     assert_eq!((found.definitions.len(), found.warnings.len()), (500, 201));
     // One long body for many URLs.
     let wide = format!("curl -d {} {}", "x".repeat(1 << 20), "http://h ".repeat(10_000));

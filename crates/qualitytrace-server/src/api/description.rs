@@ -152,7 +152,12 @@ fn parameters(path: &str, operation: &Operation) -> Vec<Value> {
     let augmented = operation.is_augmentable.then(|| {
         json!({ "name": "X-Tracetest-Augmented", "in": "header", "schema": { "enum": ["true", "false"] } })
     });
-    in_path.chain(queries).chain(tenant).chain(augmented).collect()
+    let expected = operation.is_conditional.then(|| {
+        let about = "The versions, as of `ETag`, one of which must be the stored one; else the answer is 409";
+        let schema = json!({ "type": "string", "pattern": r#"^(\*|"[0-9]{1,18}"(, "[0-9]{1,18}")*)$"# });
+        json!({ "name": "If-Match", "in": "header", "description": about, "schema": schema })
+    });
+    in_path.chain(queries).chain(tenant).chain(augmented).chain(expected).collect()
 }
 
 /// The schema of a parameter.

@@ -78,6 +78,7 @@ pub(super) struct Error<'a> {
 pub(super) const BAD_REQUEST: Answer = (400, Content::Json(of::<Error>));
 pub(super) const NOT_FOUND: Answer = (404, Content::Json(of::<Error>));
 pub(super) const UNAUTHORIZED: Answer = (401, Content::Json(of::<Error>));
+pub(super) const CONFLICT: Answer = (409, Content::Json(of::<Error>));
 pub(super) const UNPROCESSABLE: Answer = (422, Content::Json(of::<Error>));
 pub(super) const UNAVAILABLE: Answer = (503, Content::Json(of::<Error>));
 

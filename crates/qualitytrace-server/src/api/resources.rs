@@ -1,6 +1,7 @@
 //! Handlers of resources, generic over their kinds.
 
 mod augmented;
+mod edit;
 mod listing;
 mod reading;
 mod source;
@@ -17,11 +18,12 @@ use qualitytrace_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::App;
-use super::error::{ApiError, Error};
+use super::error::{self, ApiError, Error};
 use super::legacy_error::{BAD_REQUEST, NOT_FOUND};
 use super::memory::Memory;
 use super::negotiation::Media;
 use super::path::Path;
+use super::precondition::{conflict, expected, with_version};
 use super::query::Query;
 use super::tenant::Tenant;
 use crate::access::Wanted;
@@ -30,7 +32,7 @@ use crate::clock;
 use crate::routes::Routes;
 use crate::routes::operation::Content::{Negotiated, Nothing};
 use crate::routes::operation::{self, Answer, Content, Operation, of, operation};
-use crate::store::{CURRENT, Mode, NO_ID, NewDefinition, Put, StoredResource, is_id, unscoped};
+use crate::store::{CURRENT, Expected, Mode, NO_ID, NewDefinition, Put, StoredResource, is_id, unscoped};
 use crate::wire::time::rfc3339;
 use reading::{Body, Strictness};
 
@@ -53,7 +55,24 @@ const OTHER_WORDS: [(Kind, &str); 3] =
 /// The routes of every kind.
 pub(super) fn routes() -> Routes<App> {
     let kinds = Kind::ALL.into_iter().map(|kind| (kind, collection(kind)));
-    kinds.chain(OTHER_WORDS).fold(Routes::new(), |routes, (kind, word)| routes.merge(routes_of(kind, word)))
+    let all = kinds.chain(OTHER_WORDS);
+    let routes = all.fold(Routes::new(), |routes, (kind, word)| routes.merge(routes_of(kind, word)));
+    routes.post(
+        "/api/tests/{id}/source/edit",
+        Wanted::Look,
+        edit::edit,
+        operation(
+            "Change the text of a test and keep its comments; nothing is stored",
+            [
+                (200, Content::Json(of::<edit::EditedSource>)),
+                error::BAD_REQUEST,
+                error::NOT_FOUND,
+                error::CONFLICT,
+                error::UNPROCESSABLE,
+            ],
+        )
+        .taking(operation::Body::Json(of::<edit::SourceEdit>)),
+    )
 }
 
 /// The routes of one kind, described under its own name only.
@@ -66,6 +85,7 @@ fn routes_of(kind: Kind, word: &str) -> Routes<App> {
         |operation: Operation| known(operation.taking(operation::Body::Resource(kind)).asking(&["strict"]));
     let shows = Content::Resource(kind);
     let (wrong, missing) = ((400, Negotiated(of::<Error>)), (404, Nothing));
+    let outdated = (409, Negotiated(of::<Error>));
     let gone = if kind.is_singleton() { (405, Negotiated(of::<Error>)) } else { (204, Nothing) };
     let listed = described("List:", &[(200, Content::Resources(kind)), wrong]).listing(kind);
     let source = described("Source text:", &[(200, Content::Source), BAD_REQUEST, NOT_FOUND]);
@@ -86,7 +106,9 @@ fn routes_of(kind: Kind, word: &str) -> Routes<App> {
             &all,
             Change,
             move |app, tenant, query, headers, body| upsert(kind, app, tenant, query, headers, body),
-            changing(described("Create or change:", &[(200, shows), (201, shows), wrong])),
+            changing(
+                described("Create or change:", &[(200, shows), (201, shows), wrong, outdated]).conditional(),
+            ),
         )
         .get(
             &one,
@@ -100,7 +122,7 @@ fn routes_of(kind: Kind, word: &str) -> Routes<App> {
             move |app, tenant, path, query, headers, body| {
                 update(kind, app, tenant, path, query, headers, body)
             },
-            changing(described("Change:", &[(200, shows), wrong, missing])),
+            changing(described("Change:", &[(200, shows), wrong, missing, outdated]).conditional()),
         )
         .delete(
             &one,
@@ -143,7 +165,7 @@ async fn list(
     let page = async {
         let listing = parameters.listing(kind, &tenant)?;
         if kind.is_singleton() {
-            let (resource, stored) = current(&app, kind, &tenant).await?;
+            let (resource, stored, _) = current(&app, kind, &tenant).await?;
             return Ok::<_, ApiError>((1, vec![shown(&resource, &stored)]));
         }
         memory.hold_texts(app.store.list_size(&[kind], &listing).await?).await?;
@@ -168,17 +190,18 @@ async fn get_one(
     let found = async {
         if kind.is_singleton() {
             // A singleton is found by any id.
-            let (resource, stored) = current(&app, kind, &tenant).await?;
-            return Ok::<_, ApiError>(Some(shown(&resource, &stored)));
+            let (resource, stored, version) = current(&app, kind, &tenant).await?;
+            return Ok::<_, ApiError>(Some((shown(&resource, &stored), version)));
         }
         let Some(stored) = app.store.resource(kind, &tenant.scoped(&id)).await? else {
             return Ok(None);
         };
+        let version = stored.version;
         let shown = augmented::shown(&app, kind, vec![stored], augmented::is_wanted(&headers)).await?;
-        Ok(shown.into_iter().next())
+        Ok(shown.into_iter().next().map(|shown| (shown, version)))
     };
     match found.await {
-        Ok(Some(body)) => media.answer(StatusCode::OK, &body),
+        Ok(Some((body, version))) => with_version(media.answer(StatusCode::OK, &body), version),
         Ok(None) => media.empty(StatusCode::NOT_FOUND),
         Err(problem) => problem.in_form(media),
     }
@@ -256,13 +279,16 @@ async fn store(
 ) -> Response {
     let media = Media::of_answer(headers);
     let outcome = async {
+        let expected = if mode == Mode::Create { Expected::Anything } else { expected(headers)? };
         let mut body = Body::read(kind, Media::of_body(headers), body, in_path, strictness)?;
-        let answer = put(app, kind, tenant, mode, &body).await?;
+        let answer = put(app, kind, tenant, mode, &expected, &body).await?;
         body.warnings.extend(is_not_asked(&body.resource).then(|| NOT_ASKED.to_owned()));
         Ok::<_, ApiError>((answer, body.warnings))
     };
     match outcome.await {
-        Ok((Some((status, body)), warnings)) => with_warnings(media.answer(status, &body), &warnings),
+        Ok((Some((status, body, version)), warnings)) => {
+            with_warnings(with_version(media.answer(status, &body), version), &warnings)
+        }
         Ok((None, _)) => media.empty(StatusCode::NOT_FOUND),
         Err(problem) => problem.in_form(media),
     }
@@ -279,8 +305,9 @@ async fn put(
     kind: Kind,
     tenant: &Tenant,
     mode: Mode,
+    expected: &Expected,
     body: &Body<'_>,
-) -> Result<Option<(StatusCode, Value)>, ApiError> {
+) -> Result<Option<(StatusCode, Value, u64)>, ApiError> {
     let id = if kind.is_singleton() { CURRENT } else { &body.id };
     if !is_id(id) {
         return Err(ApiError::bad_request(NO_ID));
@@ -300,7 +327,7 @@ async fn put(
     }
     // A singleton always exists.
     let stored_as = if kind.is_singleton() { Mode::Upsert } else { mode };
-    let put = app.store.put(&new, stored_as, clock::now()).await?;
+    let put = app.store.put_expecting(&new, stored_as, expected, clock::now()).await?;
     // Clients expect these two keys for a suite that was sent again unchanged.
     let is_told_more = kind == Kind::TestSuite && matches!(put, Put::Same(_));
     let (status, stored) = match put {
@@ -308,6 +335,7 @@ async fn put(
         Put::Updated(stored) | Put::Same(stored) => (StatusCode::OK, stored),
         Put::Missing => return Ok(None),
         Put::Exists => return Err(exists(kind)),
+        Put::Conflict { version } => return Err(conflict(kind, id, version, expected)),
         Put::Masked(unknown) => {
             let message = format!("an error occurred while validating the resource: {id}. error: {unknown}");
             return Err(ApiError::bad_request(message));
@@ -328,7 +356,7 @@ async fn put(
     };
     let mut answer = shown(&resource, &known);
     repeat_blank(kind, &body.spec, &mut answer["spec"]);
-    Ok(Some((status, answer)))
+    Ok(Some((status, answer, stored.version)))
 }
 
 /// A data store keeps the creation time that a user once gave it.
@@ -341,7 +369,7 @@ async fn with_creation<'r>(
         return Ok(Cow::Borrowed(resource));
     };
     let created_at = match current(app, Kind::DataStore, tenant).await? {
-        (Resource::DataStore(earlier), _) => earlier.created_at,
+        (Resource::DataStore(earlier), ..) => earlier.created_at,
         _ => None,
     };
     Ok(Cow::Owned(Resource::DataStore(DataStore { created_at, ..store.clone() })))
@@ -368,8 +396,8 @@ pub(super) async fn create_from_json(
     text: &str,
 ) -> Result<Value, ApiError> {
     let body = Body::read(kind, Media::JSON, text.as_bytes(), None, Strictness::default())?;
-    let stored = put(app, kind, tenant, Mode::Create, &body).await?;
-    Ok(stored.map(|(_, shown)| shown).unwrap_or_default())
+    let stored = put(app, kind, tenant, Mode::Create, &Expected::Anything, &body).await?;
+    Ok(stored.map(|(_, shown, _)| shown).unwrap_or_default())
 }
 
 /// Returns the `spec` of each resource, augmented with what only the server knows.
@@ -395,15 +423,16 @@ const fn shows_creation(kind: Kind) -> bool {
     matches!(kind, Kind::VariableSet | Kind::DataStore)
 }
 
-/// Loads a singleton: the stored one, or the default.
-async fn current(app: &App, kind: Kind, tenant: &Tenant) -> Result<(Resource, Stored), ApiError> {
+/// Loads a singleton, the stored one or the default, and its version, which is 0 for the default.
+async fn current(app: &App, kind: Kind, tenant: &Tenant) -> Result<(Resource, Stored, u64), ApiError> {
     let stored = app.store.resource(kind, &tenant.scoped(CURRENT)).await?;
     let created = stored.as_ref().map_or(app.started, |stored| stored.created);
     let resource = match &stored {
         Some(stored) => stored_resource(kind, stored)?,
         None => definition::default_of(kind),
     };
-    Ok((resource, known_of_current(kind, created)))
+    let version = stored.map_or(0, |stored| stored.version);
+    Ok((resource, known_of_current(kind, created), version))
 }
 
 fn known_of_current(kind: Kind, created: Timestamp) -> Stored {

@@ -75,6 +75,8 @@ pub(crate) struct Operation {
     pub(crate) lists: Option<Kind>,
     /// Whether it returns more on request.
     pub(crate) is_augmentable: bool,
+    /// Whether it takes the version that it expects to replace.
+    pub(crate) is_conditional: bool,
 }
 
 /// Describes a route whose data is separate for each tenant.
@@ -88,6 +90,7 @@ pub(crate) fn operation(summary: impl Into<String>, answers: impl Into<Vec<Answe
         is_of_tenant: true,
         lists: None,
         is_augmentable: false,
+        is_conditional: false,
     }
 }
 
@@ -113,6 +116,11 @@ impl Operation {
     /// Marks a paginated list of resources of this kind.
     pub(crate) fn listing(self, kind: Kind) -> Self {
         Self { lists: Some(kind), ..self }.asking(&["take", "skip", "query", "sortBy", "sortDirection"])
+    }
+
+    /// Marks a route that takes the version that it expects to replace.
+    pub(crate) fn conditional(self) -> Self {
+        Self { is_conditional: true, ..self }
     }
 
     /// Marks a route that is the same for all tenants.

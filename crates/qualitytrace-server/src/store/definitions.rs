@@ -1,6 +1,6 @@
 //! Definitions: every version, with the text as the user wrote it.
 
-use qualitytrace_core::definition::Kind;
+use qualitytrace_core::definition::{Format, Kind};
 use qualitytrace_core::time::Timestamp;
 use sqlx::Row;
 use sqlx::any::AnyRow;
@@ -34,6 +34,13 @@ pub struct StoredDefinition {
     pub format: String,
     /// The definition, as the user wrote it.
     pub definition: String,
+}
+
+impl StoredDefinition {
+    /// Returns the format of the text.
+    pub fn format(&self) -> Format {
+        if self.format == "json" { Format::Json } else { Format::Yaml }
+    }
 }
 
 /// One version of a test.

@@ -80,6 +80,28 @@ pub enum Mode {
     Upsert,
 }
 
+/// The versions that a writer expects to replace.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Expected {
+    /// Any, and none.
+    #[default]
+    Anything,
+    /// Any that is stored.
+    Stored,
+    /// One of these; 0 is that of a resource that is not stored.
+    OneOf(Vec<u64>),
+}
+
+impl Expected {
+    fn holds(&self, version: u64) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::Stored => version > 0,
+            Self::OneOf(versions) => versions.contains(&version),
+        }
+    }
+}
+
 /// The outcome of an upsert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Put {
@@ -95,6 +117,11 @@ pub enum Put {
     Missing,
     /// The definition holds a redaction mask for which no secret is stored.
     Masked(Unknown),
+    /// The stored version is not an expected one; 0 if none is stored.
+    Conflict {
+        /// The stored version.
+        version: u64,
+    },
 }
 
 impl Store {
@@ -103,10 +130,22 @@ impl Store {
     /// A text with the same meaning replaces the stored text without a new version, unless it is JSON and the
     /// stored text is YAML: then a program converted what a user wrote.
     pub async fn put(&self, new: &NewDefinition<'_>, mode: Mode, now: Timestamp) -> Result<Put, Error> {
+        self.put_expecting(new, mode, &Expected::Anything, now).await
+    }
+
+    /// Stores a resource if the stored version is an expected one. Of concurrent writers that expect the same version
+    /// only one succeeds, provided that it stores another version.
+    pub async fn put_expecting(
+        &self,
+        new: &NewDefinition<'_>,
+        mode: Mode,
+        expected: &Expected,
+        now: Timestamp,
+    ) -> Result<Put, Error> {
         self.mark_key_for(std::slice::from_ref(new)).await?;
         let failed = failed("store a definition");
         let mut transaction = self.write.begin().await.map_err(&failed)?;
-        let put = self.put_in(&mut transaction, new, mode, now).await?;
+        let put = self.put_in(&mut transaction, new, mode, expected, now).await?;
         if put.is_stored() {
             transaction.commit().await.map_err(&failed)?;
         }
@@ -125,7 +164,7 @@ impl Store {
         let failed = failed("store definitions");
         let mut transaction = self.write.begin().await.map_err(&failed)?;
         for (at, new) in new.iter().enumerate() {
-            let put = self.put_in(&mut transaction, new, Mode::Upsert, now).await?;
+            let put = self.put_in(&mut transaction, new, Mode::Upsert, &Expected::Anything, now).await?;
             if !put.is_stored() {
                 return Ok(Err((at, put)));
             }
@@ -140,10 +179,17 @@ impl Store {
         transaction: &mut Transaction<'_, Any>,
         new: &NewDefinition<'_>,
         mode: Mode,
+        expected: &Expected,
         now: Timestamp,
     ) -> Result<Put, Error> {
         loop {
+            // The row is locked from here on: no other writer can change the version that is compared.
             let latest = self.taken(transaction, new).await?;
+            let is_missing = mode == Mode::Update && latest.is_none();
+            let version = latest.as_ref().map_or(0, |latest| latest.version);
+            if !is_missing && !expected.holds(version) {
+                return Ok(Put::Conflict { version });
+            }
             let (text, spec) = match secrets::filled(new, latest.as_ref()) {
                 Ok(filled) => filled,
                 Err(unknown) => return Ok(Put::Masked(unknown)),
@@ -273,7 +319,7 @@ impl Put {
     fn is_stored(&self) -> bool {
         match self {
             Self::Created(_) | Self::Updated(_) | Self::Same(_) => true,
-            Self::Exists | Self::Missing | Self::Masked(_) => false,
+            Self::Exists | Self::Missing | Self::Masked(_) | Self::Conflict { .. } => false,
         }
     }
 }

@@ -14,6 +14,7 @@ mod columns;
 mod conformance;
 mod databases;
 mod description;
+mod edits;
 mod export_import;
 mod golden;
 mod hostile_texts;

@@ -7,7 +7,8 @@ use qualitytrace_core::definition::{Format, Kind};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_server::store::{
-    Inserted, Listing, Mode, NewChunk, NewDefinition, NewRun, Order, Packed, Put, Signal, Store, StoredEvent,
+    Expected, Inserted, Listing, Mode, NewChunk, NewDefinition, NewRun, Order, Packed, Put, Signal, Store,
+    StoredEvent,
 };
 
 use crate::databases::{Database, on_every_database};
@@ -19,6 +20,7 @@ on_every_database!(
     eviction_removes_no_more_than_makes_room,
     a_test_gets_a_version_for_each_change,
     no_update_is_lost_under_concurrency,
+    of_writers_that_expect_one_version_only_one_succeeds,
     lists_are_found_sorted_and_paged,
     a_deleted_test_takes_everything_with_it,
     the_number_of_a_deleted_run_is_not_used_again,
@@ -146,7 +148,7 @@ async fn a_test_gets_a_version_for_each_change(database: &Database) {
         Put::Created(stored) => (true, stored.version, stored.created.as_nanos()),
         Put::Updated(stored) | Put::Same(stored) => (false, stored.version, stored.created.as_nanos()),
         Put::Exists => (false, 0, 1),
-        Put::Missing | Put::Masked { .. } => (false, 0, 0),
+        Put::Missing | Put::Masked { .. } | Put::Conflict { .. } => (false, 0, 0),
     };
     assert_eq!(put("{1}", Mode::Update, 5).await, (false, 0, 0));
     assert_eq!(put("{1}", Mode::Upsert, 10).await, (true, 1, 10));
@@ -179,6 +181,31 @@ async fn no_update_is_lost_under_concurrency(database: &Database) {
     texts.sort_unstable();
     texts.dedup();
     assert_eq!(texts.len(), 30);
+}
+
+async fn of_writers_that_expect_one_version_only_one_succeeds(database: &Database) {
+    let store = with_tests(database, &["t"]).await;
+    for version in 1..=5 {
+        let writers = (0..8).map(|at| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let text = format!("{{{version}-{at}}}");
+                let (new, expected) = (definition("t", "T", &text), Expected::OneOf(vec![version]));
+                store.put_expecting(&new, Mode::Update, &expected, Timestamp::from_nanos(9)).await.unwrap()
+            })
+        });
+        let mut updated = 0;
+        for writer in writers.collect::<Vec<_>>() {
+            match writer.await.unwrap() {
+                Put::Updated(stored) => {
+                    assert_eq!(stored.version, version + 1);
+                    updated += 1;
+                }
+                lost => assert_eq!(lost, Put::Conflict { version: version + 1 }),
+            }
+        }
+        assert_eq!(updated, 1);
+    }
 }
 
 async fn lists_are_found_sorted_and_paged(database: &Database) {

@@ -7,7 +7,8 @@ use std::iter::Peekable;
 use std::str::Chars;
 
 use crate::import::collection::Collection;
-use crate::import::template::{Template, shortened};
+use crate::import::name::shortened;
+use crate::import::template::Template;
 
 /// Returns the commands of a text, each as its words.
 pub(super) fn commands(text: &str, found: &mut Collection<'_>) -> Vec<Vec<Template>> {

@@ -52,7 +52,7 @@ impl Source {
             // JSON is the flow style of YAML.
             yaml(json.to_string()),
             Self { text: json.to_string(), format: Format::Json, index: 0 },
-            Self { text: serde_json::to_string_pretty(&json).unwrap(), format: Format::Json, index: 0 },
+            Self { text: format!("{json:#}"), format: Format::Json, index: 0 },
             Self { text: format!("{set}---\n{text}\n---\n{set}"), format: Format::Yaml, index: 1 },
         ]
     }
@@ -67,13 +67,14 @@ impl Source {
 }
 
 fn collect(folder: &Path, texts: &mut Vec<String>) {
-    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let entries = std::fs::read_dir(folder).expect("the folder can be read");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("it can be listed").path()).collect();
     paths.sort();
     for path in paths {
         if path.is_dir() && !path.ends_with("node_modules") {
             collect(&path, texts);
         } else if path.extension().is_some_and(|extension| extension == "yaml") {
-            let text = std::fs::read_to_string(&path).unwrap();
+            let text = std::fs::read_to_string(&path).expect("the file can be read");
             let reading = read(&text, Format::Yaml);
             if let [only] = reading.documents.as_slice()
                 && matches!(only.resource, Resource::Test(_))
@@ -204,7 +205,7 @@ fn meant(change: &mut Change, test: &Test) -> Option<Test> {
             (!spec.selector.is_empty() || !spec.assertions.is_empty()).then_some(())?;
         }
         Change::AddOutput { at, output } => {
-            test.outputs.insert(place(at, test.outputs.len()), output.clone())
+            test.outputs.insert(place(at, test.outputs.len()), output.clone());
         }
         Change::ChangeOutput { at, output } => {
             fit(at, test.outputs.len())?;

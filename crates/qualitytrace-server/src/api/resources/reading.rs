@@ -197,8 +197,7 @@ pub(in crate::api) fn stored_suite(stored: &StoredDefinition) -> Result<TestSuit
 }
 
 fn stored_version(kind: Kind, stored: &StoredDefinition) -> Result<Resource, LegacyApiError> {
-    let format = if stored.format == "json" { Format::Json } else { Format::Yaml };
-    definition::read_stored(&stored.definition, format, kind).ok_or_else(|| {
+    definition::read_stored(&stored.definition, stored.format(), kind).ok_or_else(|| {
         tracing::error!(id = stored.id, "a stored definition cannot be read");
         LegacyApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the stored definition cannot be read")
     })

@@ -10,6 +10,7 @@ use crate::api::App;
 use crate::api::legacy_error::{LegacyApiError, count};
 use crate::api::negotiation::content_type;
 use crate::api::path::Path;
+use crate::api::precondition::with_version;
 use crate::api::query::Query;
 use crate::api::tenant::Tenant;
 use crate::store::CURRENT;
@@ -34,10 +35,12 @@ pub(super) async fn source(
     let id = if kind == Kind::Config { CURRENT } else { &id };
     let stored = app.store.definition(kind, &tenant.scoped(id), (version > 0).then_some(version)).await?;
     let stored = stored.ok_or_else(LegacyApiError::missing)?;
-    let (format, name) = match stored.format.as_str() {
-        "json" => (Format::Json, "application/json"),
-        _ => (Format::Yaml, "text/yaml"),
+    let format = stored.format();
+    let name = match format {
+        Format::Json => "application/json",
+        Format::Yaml => "text/yaml",
     };
     let shown = definition::secrets::masked_throughout(&stored.definition, format, kind).into_owned();
-    Ok(([(CONTENT_TYPE, content_type(name, &shown))], shown).into_response())
+    let response = ([(CONTENT_TYPE, content_type(name, &shown))], shown).into_response();
+    Ok(with_version(response, stored.version))
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use qualitytrace_core::definition::{self, Format, Resource, Test, Trigger};
+use qualitytrace_core::definition::{self, Resource, Test, Trigger};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::{Reply, State, TriggerSpan};
@@ -411,8 +411,7 @@ fn debts(ended: &Ended) -> Vec<String> {
 
 /// Parses the stored definition of a test.
 pub(super) fn read(stored: &StoredTest) -> Result<Test, Error> {
-    let format = if stored.format == "json" { Format::Json } else { Format::Yaml };
-    match definition::read_stored(&stored.definition, format, definition::Kind::Test) {
+    match definition::read_stored(&stored.definition, stored.format(), definition::Kind::Test) {
         Some(Resource::Test(test)) => Ok(test),
         _ => Err(Error::Definition { test: stored.id.clone() }),
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use qualitytrace_core::definition::{self, Format, Kind, Resource, TestSuite};
+use qualitytrace_core::definition::{self, Kind, Resource, TestSuite};
 use qualitytrace_core::series::Attempts;
 use qualitytrace_core::suite::{Plan, Standing};
 
@@ -134,8 +134,7 @@ impl Suites {
 }
 
 fn read(stored: &StoredDefinition) -> Option<TestSuite> {
-    let format = if stored.format == "json" { Format::Json } else { Format::Yaml };
-    match definition::read_stored(&stored.definition, format, Kind::TestSuite)? {
+    match definition::read_stored(&stored.definition, stored.format(), Kind::TestSuite)? {
         Resource::TestSuite(suite) => Some(suite),
         _ => None,
     }
