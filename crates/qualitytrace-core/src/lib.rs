@@ -3,6 +3,7 @@
 pub mod analyzer;
 pub mod assist;
 pub mod budget;
+pub mod compare;
 pub mod definition;
 pub mod gates;
 pub mod id;

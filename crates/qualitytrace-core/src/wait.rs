@@ -52,7 +52,7 @@ mod learning;
 mod pending;
 mod progress;
 pub mod register;
-mod shape;
+pub(crate) mod shape;
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -10,7 +10,7 @@ use crate::trace::SpanKind;
 
 /// A tree of kinds of spans.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     symbols: Vec<Arc<str>>,
     by_text: HashMap<Arc<str>, Symbol>,
     nodes: Vec<Key>,
@@ -19,55 +19,55 @@ pub(super) struct Shape {
 
 /// One kind of span: its number in a [`Shape`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Node(usize);
+pub(crate) struct Node(usize);
 
 /// An interned text of a [`Shape`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Symbol(usize);
+pub(crate) struct Symbol(usize);
 
 /// The properties that identify a kind of span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(crate) struct Key {
     /// The kind of its parent; `None` right below the trigger.
-    pub(super) parent: Option<Node>,
+    pub(crate) parent: Option<Node>,
     /// The service that sends it.
-    pub(super) service: Symbol,
+    pub(crate) service: Symbol,
     /// Its side of a call.
-    pub(super) kind: SpanKind,
+    pub(crate) kind: SpanKind,
     /// Its name, [folded](fold).
-    pub(super) name: Symbol,
+    pub(crate) name: Symbol,
 }
 
 impl Node {
     /// The index, for lists parallel to the shape.
-    pub(super) fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0
     }
 }
 
 impl Shape {
     /// The number of kinds.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
     /// Every kind, parents before children.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = Node> + use<> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Node> + use<> {
         (0..self.nodes.len()).map(Node)
     }
 
     /// Returns what identifies this kind.
-    pub(super) fn key(&self, node: Node) -> Key {
+    pub(crate) fn key(&self, node: Node) -> Key {
         self.nodes[node.0]
     }
 
     /// The text behind a symbol.
-    pub(super) fn text(&self, symbol: Symbol) -> &Arc<str> {
+    pub(crate) fn text(&self, symbol: Symbol) -> &Arc<str> {
         &self.symbols[symbol.0]
     }
 
     /// Interns a text.
-    pub(super) fn symbol(&mut self, text: &str) -> Symbol {
+    pub(crate) fn symbol(&mut self, text: &str) -> Symbol {
         if let Some(known) = self.by_text.get(text) {
             return *known;
         }
@@ -78,7 +78,7 @@ impl Shape {
     }
 
     /// Returns the kind with this key, added if it is new.
-    pub(super) fn node(&mut self, key: Key) -> Node {
+    pub(crate) fn node(&mut self, key: Key) -> Node {
         *self.by_key.entry(key).or_insert_with(|| {
             self.nodes.push(key);
             Node(self.nodes.len() - 1)
@@ -86,14 +86,14 @@ impl Shape {
     }
 
     /// Finds the kind with this key.
-    pub(super) fn find(&self, key: Key) -> Option<Node> {
+    pub(crate) fn find(&self, key: Key) -> Option<Node> {
         self.by_key.get(&key).copied()
     }
 
     /// Returns the kind here that `other` calls `node`, added if it is new and there is room within `limit`.
     ///
     /// `parent` is its parent's kind here.
-    pub(super) fn adopt(
+    pub(crate) fn adopt(
         &mut self,
         other: &Self,
         node: Node,
@@ -114,30 +114,57 @@ impl Shape {
 /// Replaces what differs from call to call in a span's name: numbers and ids become `#`.
 ///
 /// Names should not hold such parts, yet many do (`GET /users/123`), and then no run would look like the last one.
-pub(super) fn fold(name: &str) -> Cow<'_, str> {
-    if !name.bytes().any(|byte| byte.is_ascii_digit()) {
-        return Cow::Borrowed(name);
+pub(crate) fn fold(name: &str) -> Cow<'_, str> {
+    folded(name, Folding::NumbersAndIds)
+}
+
+/// Replaces ids by `#` and leaves shorter numbers as they are.
+pub(crate) fn fold_ids(text: &str) -> Cow<'_, str> {
+    folded(text, Folding::Ids)
+}
+
+/// Minimum number of hexadecimal digits that are folded as one id.
+const SHORTEST_ID: usize = 8;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Folding {
+    NumbersAndIds,
+    Ids,
+}
+
+fn folded(text: &str, folding: Folding) -> Cow<'_, str> {
+    if !text.bytes().any(|byte| byte.is_ascii_digit()) {
+        return Cow::Borrowed(text);
     }
-    let mut folded = String::with_capacity(name.len());
-    let mut rest = name;
+    let mut folded = String::with_capacity(text.len());
+    let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let id = rest.bytes().take_while(|byte| byte.is_ascii_hexdigit() || *byte == b'-').count();
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let has_digit = rest.as_bytes()[..id].iter().any(u8::is_ascii_digit);
-        let part = if id >= SHORTEST_ID && has_digit { id } else { digits };
-        if part > 0 {
+        let run = rest.bytes().take_while(|byte| byte.is_ascii_hexdigit() || *byte == b'-').count();
+        let (part, after) = rest.split_at(if run > 0 { run } else { first.len_utf8() });
+        rest = after;
+        if run >= SHORTEST_ID && part.bytes().any(|byte| byte.is_ascii_digit()) {
             folded.push('#');
-            rest = &rest[part..];
+        } else if folding == Folding::NumbersAndIds {
+            fold_numbers(part, &mut folded);
         } else {
-            folded.push(first);
-            rest = &rest[first.len_utf8()..];
+            folded.push_str(part);
         }
     }
     Cow::Owned(folded)
 }
 
-/// Minimum number of hexadecimal digits that are folded as one id.
-const SHORTEST_ID: usize = 8;
+fn fold_numbers(part: &str, folded: &mut String) {
+    let mut in_number = false;
+    for letter in part.chars() {
+        let is_digit = letter.is_ascii_digit();
+        match (is_digit, in_number) {
+            (false, _) => folded.push(letter),
+            (true, false) => folded.push('#'),
+            (true, true) => {}
+        }
+        in_number = is_digit;
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -151,9 +178,27 @@ mod tests {
             ("job 6ba7b810-9dad-11d1-80b4-00c04fd430c8", "job #"),
             ("cafe 1", "cafe #"),
             ("größe 12 é", "größe # é"),
+            ("e5-f6 abcdefgh-1", "e#-f# abcdefgh-#"),
             ("", ""),
         ] {
             assert_eq!(fold(name), folded);
         }
+    }
+
+    #[test]
+    fn numbers_that_are_no_ids_can_be_kept() {
+        for (text, folded) in [
+            ("status 200 of 6ba7b810-9dad-11d1-80b4-00c04fd430c8", "status 200 of #"),
+            ("v1.2.3", "v1.2.3"),
+            ("cafebabe", "cafebabe"),
+        ] {
+            assert_eq!(fold_ids(text), folded);
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_folded_in_one_pass() {
+        let text = format!("{} 1", "a".repeat(4 << 20));
+        assert_eq!(fold(&text).len(), text.len());
     }
 }

@@ -6,6 +6,7 @@ mod absence;
 mod analyzer;
 mod assist;
 mod budget;
+mod compare;
 mod deep;
 mod definition;
 mod dialect;

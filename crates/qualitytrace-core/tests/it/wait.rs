@@ -4,7 +4,7 @@ mod debts;
 mod evidence;
 mod knowledge;
 mod order;
-mod random;
+pub(crate) mod random;
 mod script;
 mod simulation;
 mod spans;

@@ -1,14 +1,14 @@
 //! Pseudo-random numbers that are the same on every machine.
 
 /// The generator `SplitMix64`.
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -17,18 +17,18 @@ impl Random {
     }
 
     /// Returns a number from `low` up to but not including `high`; `low` when the range is empty.
-    pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         match high.saturating_sub(low) {
             0 => low,
             width => low + self.next() % width,
         }
     }
 
-    pub(super) fn index(&mut self, length: usize) -> usize {
+    pub(crate) fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.between(0, length as u64)).expect("an index is below a length")
     }
 
-    pub(super) fn chance(&mut self, percent: u64) -> bool {
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.between(0, 100) < percent
     }
 }
