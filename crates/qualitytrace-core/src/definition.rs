@@ -37,7 +37,7 @@ pub use edit::{Change, EditError, MAX_CHANGES, edit, has_id, id_place, surroundi
 pub use place::{Place, place};
 pub use settings::{Config, Demo, PollingProfile, TestRunner};
 pub use source::DataStore;
-pub use stored::{Flakiness, LastRun, Stored, Summary};
+pub use stored::{Flakiness, LastRun, PastRun, Stored, Summary};
 pub use suite::{Data, Step, TestSuite};
 pub use test::{Output, Profile, Spec, Test};
 pub use text::{Origin, Text};

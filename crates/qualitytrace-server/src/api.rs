@@ -2,10 +2,12 @@
 
 mod answer;
 mod audit;
+mod compare;
 mod description;
 mod error;
 mod health;
 mod import;
+mod info;
 mod json_body;
 mod language;
 mod legacy;
@@ -85,7 +87,8 @@ pub(crate) fn routes(app: App) -> Routes {
 }
 
 /// Every route with its description.
-static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| table().list().to_vec());
+static ROUTES: LazyLock<Vec<Route>> =
+    LazyLock::new(|| [table().list(), crate::observability::table().list()].concat());
 
 /// Every route with its handler, its required access level and its description, in the order of the description.
 /// Routes that start, store or remove something require `Change`, whatever their method; read-only routes do not.
@@ -95,10 +98,13 @@ fn table() -> Routes<App> {
         .merge(import::routes())
         .merge(server_routes())
         .merge(session::routes())
+        .merge(info::routes())
         .merge(test_routes())
         .merge(legacy::suite_routes())
         .merge(runs::verdict::routes())
         .merge(runs::series::routes())
+        .merge(runs::across::routes())
+        .merge(compare::routes())
         .merge(suites::routes())
         .merge(legacy::routes())
         .merge(trace_routes())

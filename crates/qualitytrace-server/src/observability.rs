@@ -5,6 +5,7 @@
 
 mod instruments;
 mod request;
+mod shape;
 
 use std::time::Duration;
 
@@ -27,10 +28,24 @@ use crate::access::Wanted;
 use crate::config::Live;
 use crate::ingest::Ingest;
 use crate::routes::Routes;
-use crate::routes::operation::hidden;
+use crate::routes::operation::{Content, of, operation};
 use crate::store::Store;
 use crate::trigger;
 use crate::wire::Outcome;
+
+/// The routes for metrics and the status of the telemetry, with their descriptions.
+pub(crate) fn table() -> Routes<Recorder> {
+    let text = Content::Other(Exposition::Prometheus.content_type());
+    let metrics_of = operation("The metrics of the server, for Prometheus", [(200, text)]);
+    let ledger = Content::Json(of::<shape::Status>);
+    let status_of = operation("The sinks of the server's own telemetry", [(200, ledger)]);
+    Routes::new().get("/metrics", Wanted::Look, metrics, metrics_of.for_all()).get(
+        "/api/telemetry/status",
+        Wanted::Look,
+        status,
+        status_of.for_all(),
+    )
+}
 
 /// Records the server's own telemetry. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -69,10 +84,7 @@ impl Recorder {
 
     /// Returns the routes for metrics and the status of the telemetry.
     pub(crate) fn routes(&self) -> Routes {
-        Routes::new()
-            .get("/metrics", Wanted::Look, metrics, hidden())
-            .get("/api/telemetry/status", Wanted::Look, status, hidden())
-            .with_state(self.clone())
+        table().with_state(self.clone())
     }
 
     /// Records every request to these routes.

@@ -4,6 +4,7 @@
 
 pub mod assist;
 pub mod columns;
+pub mod comparison;
 pub mod diagnostic;
 pub mod event;
 pub mod fold;

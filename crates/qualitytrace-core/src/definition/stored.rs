@@ -32,6 +32,21 @@ pub struct Summary {
     /// Only if the test has series.
     #[serde(skip_serializing_if = "is_blank")]
     pub flakiness: Option<Flakiness>,
+    /// The latest runs of a test, newest first.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub history: Vec<PastRun>,
+}
+
+/// A run in the history of a test.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PastRun {
+    /// The number of the run.
+    pub run: u64,
+    /// `passed`, `failed`, `inconclusive`, `broken` or `stopped`; null until it ends.
+    pub outcome: Option<String>,
+    /// Nanoseconds from its request to its end; null until it ends.
+    pub duration: Option<String>,
 }
 
 /// How the latest run went.
@@ -46,6 +61,9 @@ pub struct LastRun {
     pub fails: u64,
     /// Always 0.
     pub analyzer_score: u64,
+    /// The outcome of the run of a test; missing until it ends.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub outcome: Option<String>,
 }
 
 /// The flakiness of a test.

@@ -424,7 +424,11 @@ const fn shows_creation(kind: Kind) -> bool {
 }
 
 /// Loads a singleton, the stored one or the default, and its version, which is 0 for the default.
-async fn current(app: &App, kind: Kind, tenant: &Tenant) -> Result<(Resource, Stored, u64), ApiError> {
+pub(super) async fn current(
+    app: &App,
+    kind: Kind,
+    tenant: &Tenant,
+) -> Result<(Resource, Stored, u64), ApiError> {
     let stored = app.store.resource(kind, &tenant.scoped(CURRENT)).await?;
     let created = stored.as_ref().map_or(app.started, |stored| stored.created);
     let resource = match &stored {

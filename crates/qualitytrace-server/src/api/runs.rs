@@ -1,5 +1,6 @@
 //! Handlers of runs: list, show, stop, rerun, delete, events.
 
+pub(super) mod across;
 pub(super) mod series;
 mod start;
 mod stream;

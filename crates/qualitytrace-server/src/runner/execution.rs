@@ -27,6 +27,7 @@ use tracing::Instrument;
 use self::commands::{CommandReceiver, RunsInProgress, received};
 use self::execute::Judged;
 use self::forecasts::Forecasts;
+use self::log::Standing;
 use super::learning::Learning;
 use super::tasks::Spawner;
 use super::{Error, RunId, spans};
@@ -164,7 +165,8 @@ impl Execution {
     ) {
         let Claimed { run, seq } = claimed;
         let id = RunId { test: run.test.clone(), number: run.number };
-        let log = self.log(&id, Arc::clone(owner), seq).with_trace(run.trace);
+        let mut log = self.log(&id, Arc::clone(owner), seq).with_trace(run.trace);
+        log.set_standing(Standing::of(&run));
         let commands = self.in_progress.register(id);
         let execution = Arc::clone(self);
         self.tasks.spawn(async move { execution.execute_claimed(log, run, commands, caller, permits).await });

@@ -13,12 +13,13 @@ macro_rules! embedded {
 }
 
 /// The name and the SQL text of each migration. What was released is never changed: databases keep its checksum.
-const MIGRATIONS: [(&str, &str); 5] = embedded![
+const MIGRATIONS: [(&str, &str); 6] = embedded![
     "0001_traces_tests_runs",
     "0002_removals_and_counts",
     "0003_secret_outputs",
     "0004_never_run",
     "0005_clients_and_audit",
+    "0006_outcomes_of_runs",
 ];
 
 /// All migrations, in order.
@@ -44,6 +45,8 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use sqlx::{Connection as _, Executor as _};
+
     use super::*;
 
     #[test]
@@ -58,5 +61,49 @@ mod tests {
         let versions: Vec<i64> = migrator().iter().map(|migration| migration.version).collect();
         assert_eq!(versions, (1..=latest()).collect::<Vec<_>>());
         assert_eq!(versions.len(), files.len());
+    }
+
+    /// The outcomes and durations of runs that were stored before these were columns.
+    #[tokio::test]
+    async fn earlier_runs_get_the_outcome_that_their_events_tell() {
+        let mut connection = sqlx::SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let (last, earlier) = MIGRATIONS.split_last().unwrap();
+        for (_, sql) in earlier {
+            connection.execute(*sql).await.unwrap();
+        }
+        let tenant = "x\u{1f}t";
+        let resource = "INSERT INTO resources VALUES ('Test', $1, 'x', 1, 1, '', '', x'', x'', 1, '{}')";
+        connection.execute(sqlx::query(resource).bind(tenant)).await.unwrap();
+        let judged =
+            |outcome: &str| format!(r#"{{"what":"judged","verdict":{{"outcome":"{outcome}","specs":[]}}}}"#);
+        let late = r#"{"what":"late","spans":1,"before":"inconclusive","verdict":{"outcome":"failed"}}"#;
+        let runs = [
+            ("FINISHED", 0, vec![judged("passed")], "passed", 90),
+            ("FINISHED", 2, vec![judged("failed")], "failed", 90),
+            ("FINISHED", 1, vec![judged("inconclusive")], "inconclusive", 90),
+            ("FINISHED", 1, vec![judged("inconclusive"), late.to_owned()], "failed", 90),
+            ("STOPPED", 0, vec![r#"{"what":"stopped"}"#.to_owned()], "stopped", 90),
+            ("TRACE_FAILED", 0, vec![r#"{"what":"noTrace","message":""}"#.to_owned()], "broken", 90),
+            ("EXECUTING", 0, vec![r#"{"what":"resolving"}"#.to_owned()], "", -1),
+        ];
+        for (number, (state, failed, events, ..)) in (1_i64..).zip(&runs) {
+            let run = "INSERT INTO runs (test_id, number, test_version, trace_id, state, created, variables, request, \
+                       failed, turn, owner) VALUES ($1, $2, 1, x'', $3, 10, '{}', '{}', $4, 1, '')";
+            let run = sqlx::query(run).bind(tenant).bind(number).bind(*state).bind(*failed);
+            connection.execute(run).await.unwrap();
+            for (seq, body) in (1_i64..).zip(events) {
+                let event = "INSERT INTO run_events VALUES ($1, $2, $3, $4, $5)";
+                let event = sqlx::query(event).bind(tenant).bind(number).bind(seq).bind(99 + seq).bind(body);
+                connection.execute(event).await.unwrap();
+            }
+        }
+        connection.execute(last.1).await.unwrap();
+        let rows: Vec<(String, String, i64)> =
+            sqlx::query_as("SELECT tenant, outcome, duration FROM runs ORDER BY number")
+                .fetch_all(&mut connection)
+                .await
+                .unwrap();
+        let expected = runs.map(|(.., outcome, duration)| ("x".to_owned(), outcome.to_owned(), duration));
+        assert_eq!(rows, expected);
     }
 }

@@ -10,7 +10,9 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
 use super::events::insert_events;
+use super::history::{RunResult, labels};
 use super::runs::{RUNS, move_state, stored};
+use super::scope::tenant_of;
 use super::{Error, NewRun, Store, StoredEvent, StoredRun, failed};
 
 /// How far a run is queued behind the previous run of the same test. A client that requests a thousand runs at once
@@ -79,8 +81,10 @@ pub struct JudgedOrphan {
 pub struct RunEnd {
     /// The final state.
     pub state: &'static str,
-    /// The number of assertions that passed and that failed.
-    pub counts: (u64, u64),
+    /// Its result.
+    pub result: RunResult,
+    /// When it ended.
+    pub at: Timestamp,
     /// Secret outputs: a JSON object with sealed values; empty for none.
     pub secrets: String,
     /// Its last events.
@@ -141,9 +145,10 @@ impl Store {
         let (bound, overflow) = (signed(bound), signed(bound.saturating_mul(OVERFLOW)));
         let text = format!(
             "INSERT INTO runs
-                 (test_id, number, test_version, trace_id, state, created, variables, request, owner, turn, client)
+                 (test_id, number, test_version, trace_id, state, created, variables, request, owner, turn, client,
+                  tenant, source, branch)
              SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9,
-                 CASE WHEN MAX(turn) + $10 > $6 THEN MAX(turn) + $10 ELSE $6 END, $11
+                 CASE WHEN MAX(turn) + $10 > $6 THEN MAX(turn) + $10 ELSE $6 END, $11, $12, $13, $14
              FROM runs WHERE test_id = $1 AND state = 'CREATED'
              HAVING $5 <> 'CREATED'
                  OR (SELECT COUNT(*) FROM (SELECT 1 FROM runs WHERE state = 'CREATED' LIMIT {bound}) waiting) < {bound}
@@ -152,6 +157,7 @@ impl Store {
                          * (1 + (SELECT COUNT(DISTINCT client) FROM runs WHERE state = 'CREATED' AND client <> $11))
                          < {bound})"
         );
+        let (source, branch) = labels(&run.request);
         let stored = sqlx::query(AssertSqlSafe(text))
             .bind(&run.test)
             .bind(number)
@@ -164,6 +170,9 @@ impl Store {
             .bind(&run.owner)
             .bind(signed(nanos(SPACING)))
             .bind(&run.client)
+            .bind(tenant_of(&run.test))
+            .bind(source)
+            .bind(branch)
             .execute(&mut *transaction)
             .await
             .map_err(&failed)?;
@@ -399,14 +408,18 @@ impl Store {
     /// written then.
     pub async fn end_run(&self, test: &str, number: u64, owner: &str, end: &RunEnd) -> Result<bool, Error> {
         let text = format!(
-            "UPDATE runs SET state = $1, passed = $2, failed = $3, secrets = $4
-             WHERE test_id = $5 AND number = $6 AND owner = $7 AND state IN {UNDER_WAY}"
+            "UPDATE runs SET state = $1, passed = $2, failed = $3, secrets = $4, outcome = $5, spans = $6,
+                 duration = CASE WHEN $7 > created THEN $7 - created ELSE 0 END
+             WHERE test_id = $8 AND number = $9 AND owner = $10 AND state IN {UNDER_WAY}"
         );
         let change = sqlx::query(AssertSqlSafe(text))
             .bind(end.state)
-            .bind(signed(end.counts.0))
-            .bind(signed(end.counts.1))
+            .bind(signed(end.result.passed))
+            .bind(signed(end.result.failed))
             .bind(&end.secrets)
+            .bind(end.result.outcome)
+            .bind(end.result.spans())
+            .bind(signed(end.at.as_nanos()))
             .bind(test)
             .bind(signed(number))
             .bind(owner);

@@ -124,19 +124,6 @@ pub(super) async fn count<'e>(
 }
 
 impl Store {
-    /// Stores how many assertions passed and failed.
-    pub async fn count_assertions(
-        &self,
-        test: &str,
-        number: u64,
-        passed: u64,
-        failed_ones: u64,
-    ) -> Result<(), Error> {
-        count(&self.write, RUNS, (test, number), (passed, failed_ones))
-            .await
-            .map_err(failed("count the assertions of a run"))
-    }
-
     /// Lists runs of a test, newest first, and counts them all.
     pub async fn runs(&self, test: &str, take: u64, skip: u64) -> Result<(u64, Vec<StoredRun>), Error> {
         let failed = failed("list runs");

@@ -8,6 +8,11 @@ pub fn scoped(tenant: &str, id: &str) -> String {
     if tenant.is_empty() { id.to_owned() } else { format!("{tenant}{SEPARATOR}{id}") }
 }
 
+/// The tenant of a stored id; empty for none.
+pub(super) fn tenant_of(id: &str) -> &str {
+    id.rsplit_once(SEPARATOR).map_or("", |(tenant, _)| tenant)
+}
+
 /// The id as the user knows it, without the tenant.
 pub fn unscoped(id: &str) -> &str {
     id.rsplit_once(SEPARATOR).map_or(id, |(_, id)| id)
@@ -15,5 +20,5 @@ pub fn unscoped(id: &str) -> &str {
 
 /// The stored id of another resource of the same tenant.
 pub fn beside(id: &str, other: &str) -> String {
-    scoped(id.rsplit_once(SEPARATOR).map_or("", |(tenant, _)| tenant), other)
+    scoped(tenant_of(id), other)
 }

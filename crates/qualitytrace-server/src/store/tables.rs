@@ -26,7 +26,7 @@ pub(super) const TABLES: &[Table] = &[
     table("totals", "name:t value:i"),
     table("resources", "kind:t id:t tenant:t version:i created:i name:t description:t sort_name:b sort_kind:b last_run:i spec:t"),
     table("definitions", "kind:t id:t version:i format:t text:t"),
-    table("runs", "kind:t test_id:t number:i test_version:i trace_id:b state:t created:i variables:t request:t passed:i failed:i turn:i owner:t triggered:i wish:t secrets:t client:t"),
+    table("runs", "kind:t test_id:t number:i test_version:i trace_id:b state:t created:i variables:t request:t passed:i failed:i turn:i owner:t triggered:i wish:t secrets:t client:t tenant:t outcome:t duration:i spans:i source:t branch:t"),
     table("run_numbers", "kind:t test_id:t number:i stored:i"),
     table("run_events", "test_id:t number:i seq:i at:i body:t"),
     table("histories", "kind:t test_id:t body:t"),

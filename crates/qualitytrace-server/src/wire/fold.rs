@@ -7,6 +7,8 @@ mod trigger;
 use std::sync::Arc;
 
 use qualitytrace_core::gates::Gate;
+use qualitytrace_core::run::State;
+use qualitytrace_core::series::Ended;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace;
 use serde_json::{Map, Value};
@@ -14,8 +16,8 @@ use serde_json::{Map, Value};
 use super::request::{InSeries, RunRequest};
 use super::run::trigger as shown_trigger;
 use super::run::{
-    AssertionResult, Gates, Output, Pair, Results, Run, RunTrace, SpanResult, SpecResult, VariableSet,
-    selector,
+    AssertionResult, Gates, Linter, Output, Pair, Results, Run, RunTrace, SpanResult, SpecResult,
+    VariableSet, selector,
 };
 use super::time::{NEVER, UNFINISHED, rfc3339};
 use super::verdict::{self, Outcome, Spec, Verdict};
@@ -163,8 +165,24 @@ pub(super) fn variable_set<'o>(
 
 /// Builds the result of the gates: those that failed, and whether the required ones passed.
 pub fn gates(required: &[String], facts: &RunState) -> Gates {
-    let (mut failed, mut inconclusive) = (Vec::new(), Vec::new());
-    if let Some(analysis) = facts.analysis.as_ref().filter(|analysis| analysis.plugins.is_some()) {
+    let analyzed = AnalyzerGates::of(required, facts.analysis.as_ref(), facts.analysis_open.is_some());
+    analyzed.with_specs(required, facts.verdict.as_ref().map(|verdict| verdict.outcome))
+}
+
+/// The gates of the analyzer that a run failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AnalyzerGates {
+    failed: Vec<String>,
+    inconclusive: Vec<String>,
+}
+
+impl AnalyzerGates {
+    /// Checks an analysis. One that `is_open` may not hold for the whole trace.
+    pub fn of(required: &[String], analysis: Option<&Linter>, is_open: bool) -> Self {
+        let (mut failed, mut inconclusive) = (Vec::new(), Vec::new());
+        let Some(analysis) = analysis.filter(|analysis| analysis.plugins.is_some()) else {
+            return Self::default();
+        };
         let passes = [
             (Gate::AnalyzerRules, analysis.passed, analysis.has_errors()),
             (Gate::AnalyzerScore, analysis.score >= analysis.minimum_score, analysis.minimum_score > 0),
@@ -172,7 +190,7 @@ pub fn gates(required: &[String], facts: &RunState) -> Gates {
         for (gate, passes, can_fail) in passes {
             let gate = gate.as_str().to_owned();
             // A missing span could break a rule.
-            let is_open = passes && can_fail && facts.analysis_open.is_some() && required.contains(&gate);
+            let is_open = passes && can_fail && is_open && required.contains(&gate);
             if is_open {
                 inconclusive.push(gate.clone());
             }
@@ -180,10 +198,28 @@ pub fn gates(required: &[String], facts: &RunState) -> Gates {
                 failed.push(gate);
             }
         }
+        Self { failed, inconclusive }
     }
-    if facts.verdict.as_ref().is_some_and(|verdict| verdict.outcome != Outcome::Passed) {
-        failed.push(Gate::TestSpecs.as_str().to_owned());
+
+    /// Adds the gate of the specs, which have this outcome.
+    pub fn with_specs(self, required: &[String], specs: Option<Outcome>) -> Gates {
+        let Self { mut failed, inconclusive } = self;
+        if specs.is_some_and(|outcome| outcome != Outcome::Passed) {
+            failed.push(Gate::TestSpecs.as_str().to_owned());
+        }
+        let passed = !failed.iter().any(|gate| required.contains(gate));
+        Gates { required: required.to_vec(), failed, passed, inconclusive }
     }
-    let passed = !failed.iter().any(|gate| required.contains(gate));
-    Gates { required: required.to_vec(), failed, passed, inconclusive }
+}
+
+/// Decides how a run ended, by its state, its gates and the outcome of its specs.
+pub fn ended(state: State, gates: &Gates, specs: Option<Outcome>) -> Ended {
+    match (state, specs) {
+        (State::Stopped, _) => Ended::Stopped,
+        (State::Finished, Some(_)) if gates.passed => Ended::Passed,
+        (State::Finished, Some(Outcome::Inconclusive)) => Ended::Inconclusive,
+        (State::Finished, Some(_)) if gates.is_inconclusive() => Ended::Inconclusive,
+        (State::Finished, Some(_)) => Ended::Failed,
+        _ => Ended::Broken,
+    }
 }

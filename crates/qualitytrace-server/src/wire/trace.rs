@@ -91,6 +91,7 @@ fn shown(span: &trace::Span, depth: usize) -> Span {
     }
 }
 
+/// Converts a value to JSON of its type.
 pub(super) fn json(value: &Value) -> serde_json::Value {
     match value {
         Value::Null => serde_json::Value::Null,

@@ -215,6 +215,29 @@ async fn a_read_token_changes_nothing_whatever_the_path_looks_like() {
 }
 
 #[tokio::test]
+async fn a_client_is_told_its_scope_and_the_addresses_in_force() {
+    let bench = Bench::start(config()).await;
+    for (token, scope) in [(FULL, "full"), (READ, "read")] {
+        let request = bench.request(Method::GET, "/api/info", Some(token));
+        let info: Value = request.send().await.unwrap().json().await.unwrap();
+        assert_eq!((&info["scope"], &info["tokenRequired"]), (&json!(scope), &json!(true)), "{info}");
+        let address = bench.server.addresses().http.to_string();
+        assert_eq!((&info["otlp"]["main"], &info["otlp"]["http"]), (&json!(address), &Value::Null));
+        assert_eq!(info["otlp"]["endpoint"], format!("http://{address}"));
+        assert_eq!((&info["dataStore"]["type"], &info["database"]), (&json!("otlp"), &json!("memory")));
+        assert_eq!((&info["commands"], &info["page"]["built"]), (&json!(false), &json!(false)));
+        assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(info["limits"]["retention"], "86400000000000");
+    }
+    bench.server.shutdown().await;
+    let open = Bench::start(Config { safety: Safety::default(), ..config() }).await;
+    let info: Value =
+        open.request(Method::GET, "/api/info", None).send().await.unwrap().json().await.unwrap();
+    assert_eq!((&info["scope"], &info["tokenRequired"]), (&json!("full"), &json!(false)), "{info}");
+    open.server.shutdown().await;
+}
+
+#[tokio::test]
 async fn wrong_tokens_are_throttled_and_right_ones_go_on() {
     let bench = Bench::start(config()).await;
     assert_eq!(bench.status(&Method::GET, "/api/tests", Some(READ)).await, 200);

@@ -6,11 +6,13 @@
 )]
 
 mod access;
+mod across;
 mod adversary;
 mod api;
 mod away;
 mod codings;
 mod columns;
+mod compare;
 mod conformance;
 mod databases;
 mod description;

@@ -72,7 +72,7 @@ const fn route(path: &'static str, methods: &'static [Method], sent: Option<&'st
     Route { path, methods, sent }
 }
 
-const ROUTES: [Route; 13] = [
+const ROUTES: [Route; 12] = [
     route("/api/rungroups", &[Method::GET, Method::POST], Some(&RUN_GROUP)),
     route("/api/rungroups/{id}", &[Method::GET], None),
     route("/api/environments", &[Method::GET, Method::POST, Method::PUT], Some(&ENVIRONMENT)),
@@ -85,7 +85,6 @@ const ROUTES: [Route; 13] = [
     route("/api/monitors/{id}/run/{number}", &[Method::GET, Method::DELETE], None),
     route("/api/monitors/{id}/version/{version}", &[Method::GET], None),
     route("/api/monitors/alerts", &[Method::POST], Some(&ALERT)),
-    route("/api/runs", &[Method::GET], None),
 ];
 
 /// Returns these routes.

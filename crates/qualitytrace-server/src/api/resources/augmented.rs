@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use http::HeaderMap;
-use qualitytrace_core::definition::{self, Kind, LastRun, Resource, Stored, Summary, TestSuite};
+use qualitytrace_core::definition::{self, Kind, LastRun, PastRun, Resource, Stored, Summary, TestSuite};
 use serde_json::Value;
 
 use super::{plain, stored_resource};
 use crate::api::App;
 use crate::api::error::ApiError;
 use crate::api::tenant::without_nul;
-use crate::store::{Flakiness, RunSummary, StoredResource, beside, unscoped};
+use crate::store::{self, Flakiness, RunSummary, StoredResource, beside, unscoped};
 use crate::wire::time::{NEVER, rfc3339};
 
 const HEADERS: [&str; 2] = ["x-tracetest-augmented", "x-qualitytrace-augmented"];
@@ -66,12 +66,27 @@ pub(in crate::api) fn steps(suite_id: &str, suite: &TestSuite) -> Vec<String> {
 /// What the server knows about tests, in their order.
 async fn tests(app: &App, tests: &[StoredResource]) -> Result<Vec<Stored>, ApiError> {
     let ids: Vec<&str> = tests.iter().map(|stored| stored.id.as_str()).collect();
-    let (summaries, flakiness) = tokio::try_join!(app.store.run_summaries(&ids), app.store.flakiness(&ids))?;
-    let known = tests.iter().zip(summaries).zip(flakiness).map(|((stored, summary), flakiness)| {
-        let summary = Summary { flakiness: disagreement(flakiness), ..self::summary(summary) };
-        Stored { summary: Some(summary), ..known(stored) }
+    let (summaries, flakiness, past) = tokio::try_join!(
+        app.store.run_summaries(&ids),
+        app.store.flakiness(&ids),
+        app.store.past_runs(&ids)
+    )?;
+    let summaries = summaries.into_iter().zip(flakiness).zip(past);
+    let known = tests.iter().zip(summaries).map(|(stored, ((summary, flakiness), past))| {
+        let history: Vec<PastRun> = past.into_iter().map(past_run).collect();
+        let mut summary = Summary { flakiness: disagreement(flakiness), ..self::summary(summary) };
+        summary.last_run.outcome = history.first().and_then(|last| last.outcome.clone());
+        Stored { summary: Some(Summary { history, ..summary }), ..known(stored) }
     });
     Ok(known.collect())
+}
+
+fn past_run(run: store::PastRun) -> PastRun {
+    PastRun {
+        run: run.number,
+        outcome: Some(run.outcome).filter(|outcome| !outcome.is_empty()),
+        duration: run.duration.map(|nanos| nanos.to_string()),
+    }
 }
 
 fn known(stored: &StoredResource) -> Stored {
@@ -126,7 +141,9 @@ pub(in crate::api) fn summary(summary: RunSummary) -> Summary {
             passes: summary.passed,
             fails: summary.failed,
             analyzer_score: 0,
+            outcome: None,
         },
         flakiness: None,
+        history: Vec::new(),
     }
 }

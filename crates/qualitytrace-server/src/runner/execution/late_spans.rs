@@ -15,7 +15,7 @@ use super::Execution;
 use super::arrivals::Arrivals;
 use super::execute::{Awaited, Confirmation, Judged, NOT_WAITED, read, unproven};
 use super::judging::Judge;
-use super::log::Log;
+use super::log::{Log, Standing};
 use crate::clock;
 use crate::compute;
 use crate::runner::counts::recount_suite;
@@ -33,6 +33,15 @@ use crate::wire::{Event, Outcome, RunEventKind};
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(500);
 /// The limit of the window that is derived from the lags of services; `runs.lateWindow` may be longer.
 const MAX_LATE_WINDOW: Duration = Duration::from_mins(10);
+
+impl Judged {
+    /// What the result of this run depends on.
+    fn standing(&self, run: &StoredRun) -> Standing {
+        let specs = (!self.has_no_verdict).then_some(self.outcome);
+        let (analysis, is_open) = (self.analysis.as_ref(), self.analysis_open.is_some());
+        Standing::of(run).judged(analysis, is_open, specs, self.already_counted)
+    }
+}
 
 impl Execution {
     /// Follows a trace.
@@ -128,7 +137,7 @@ impl Execution {
         };
         if let Some(analysis) = analysis.filter(|analysis| !is_known(analysis)) {
             (judged.analysis, judged.analysis_open) = (Some(analysis.clone()), analysis_open.clone());
-            log.append(&RunEventKind::Analyzed { analysis, open: analysis_open }).await?;
+            log.analyzed_again(&RunEventKind::Analyzed { analysis, open: analysis_open }).await?;
         }
         compute::give_way().await;
         let verdict = judged.judge.verdict(&trace, open, refused);
@@ -171,6 +180,7 @@ impl Execution {
             let Some(mut judged) = self.judged(&orphan.run).await? else { continue };
             let mut log = self.log(&run, Arc::clone(&me), orphan.seq).with_trace(orphan.run.trace);
             log.set_redactor(judged.redactor.clone());
+            log.set_standing(judged.standing(&orphan.run));
             let deadline = Instant::now() + window.saturating_sub(now.since(orphan.ended));
             let execution = Arc::clone(self);
             self.tasks.spawn(async move {
@@ -189,6 +199,7 @@ impl Execution {
         let Some(stored) = self.store.run(&run.test, run.number).await? else { return Ok(()) };
         let Some(mut judged) = self.judged(&stored).await? else { return Ok(()) };
         log.set_redactor(judged.redactor.clone());
+        log.set_standing(judged.standing(&stored));
         self.judge_again(&mut log, &mut judged).await?;
         let deadline = Instant::now() + self.late_window();
         let execution = Arc::clone(self);

@@ -15,9 +15,12 @@ use crate::observability::{Recorder, RunEnd};
 use crate::redact::Redactor;
 use crate::runner::retry::retry_while_unavailable;
 use crate::runner::{Error, RunId, spans};
-use crate::store::{self, Notification, RunCommand, Store, StoredEvent, unscoped};
+use crate::store::{self, Notification, RunCommand, RunResult, Store, StoredEvent, StoredRun, unscoped};
+use crate::wire::fold::{AnalyzerGates, ended};
 use crate::wire::owed::Owed;
-use crate::wire::{Outcome, RunEventKind, Verdict};
+use crate::wire::request::RunRequest;
+use crate::wire::run::Linter;
+use crate::wire::{Outcome, RunEventKind, Verdict, series};
 
 /// Appends events to a run and changes its state, as long as the run belongs to this owner.
 #[derive(Debug)]
@@ -38,6 +41,66 @@ pub(in crate::runner) struct Log {
     /// Redacts secrets.
     redactor: Redactor,
     forecasts: Arc<Forecasts>,
+    standing: Standing,
+}
+
+/// What the result of a run depends on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Standing {
+    /// The gates that the run must pass.
+    required: Vec<String>,
+    /// Those of the analyzer that it failed.
+    analyzer: AnalyzerGates,
+    /// The outcome of its specs.
+    specs: Option<Outcome>,
+    /// The spans that arrived.
+    spans: Option<u64>,
+    /// The outcome that is stored.
+    stored: Option<&'static str>,
+}
+
+impl Standing {
+    /// A run with this request that was not analyzed yet.
+    pub(super) fn of(run: &StoredRun) -> Self {
+        Self { required: RunRequest::of(run).required_gates, ..Self::default() }
+    }
+
+    /// A run with this analysis, verdict and number of spans.
+    pub(super) fn judged(
+        self,
+        analysis: Option<&Linter>,
+        is_open: bool,
+        specs: Option<Outcome>,
+        spans: usize,
+    ) -> Self {
+        let analyzer = AnalyzerGates::of(&self.required, analysis, is_open);
+        Self { analyzer, specs, spans: Some(spans as u64), ..self }
+    }
+
+    /// Notes what an event says.
+    fn note(&mut self, what: &RunEventKind) {
+        match what {
+            RunEventKind::Analyzed { analysis, open } => {
+                self.analyzer = AnalyzerGates::of(&self.required, Some(analysis), open.is_some());
+            }
+            RunEventKind::Judged { verdict } | RunEventKind::Late { verdict, .. } => {
+                self.specs = Some(verdict.outcome);
+            }
+            RunEventKind::Arrived { spans, .. } | RunEventKind::WaitEnded { spans, .. } => {
+                self.spans = Some(*spans as u64);
+            }
+            _ => {}
+        }
+        if let RunEventKind::Late { spans, .. } = what {
+            self.spans = self.spans.map(|known| known + *spans as u64);
+        }
+    }
+
+    /// The outcome of a run in this state, in a word.
+    fn outcome(&self, state: State) -> &'static str {
+        let gates = self.analyzer.clone().with_specs(&self.required, self.specs);
+        series::Outcome::from(ended(state, &gates, self.specs)).as_str()
+    }
 }
 
 impl Log {
@@ -64,6 +127,7 @@ impl Log {
             span: Span::none(),
             redactor: Redactor::default(),
             forecasts: Arc::default(),
+            standing: Standing::default(),
         }
     }
 
@@ -99,6 +163,16 @@ impl Log {
         self.redactor = redactor;
     }
 
+    /// Sets what is known of the result so far.
+    pub(super) fn set_standing(&mut self, standing: Standing) {
+        self.standing = standing;
+    }
+
+    /// Sets the number of spans of the trace.
+    pub(super) fn set_spans(&mut self, spans: usize) {
+        self.standing.spans = Some(spans as u64);
+    }
+
     /// The redaction of this log.
     pub(super) fn redactor(&self) -> &Redactor {
         &self.redactor
@@ -107,6 +181,7 @@ impl Log {
     /// Buffers an event, to be written together with the next ones.
     pub(super) fn buffer(&mut self, what: &RunEventKind) {
         self.seq += 1;
+        self.standing.note(what);
         self.buffered.push(StoredEvent {
             seq: self.seq,
             at: clock::now(),
@@ -147,10 +222,29 @@ impl Log {
         self.append(&RunEventKind::Late { spans, before, verdict }).await?;
         self.run_end(State::Finished, Some(outcome), None).log_correction(before);
         let RunId { test, number } = &self.run;
-        retry_while_unavailable(|| async {
-            Ok(self.store.count_assertions(test, *number, passed, failed).await?)
-        })
-        .await
+        let result = self.result(State::Finished, (passed, failed));
+        retry_while_unavailable(|| async { Ok(self.store.put_result(test, *number, &result, None).await?) })
+            .await?;
+        self.standing.stored = Some(result.outcome);
+        Ok(())
+    }
+
+    /// Appends an analysis that late spans have changed. The outcome of the run may change with it.
+    pub(super) async fn analyzed_again(&mut self, what: &RunEventKind) -> Result<(), Error> {
+        self.append(what).await?;
+        let outcome = self.standing.outcome(State::Finished);
+        if self.standing.specs.is_none() || self.standing.stored == Some(outcome) {
+            return Ok(());
+        }
+        let RunId { test, number } = &self.run;
+        retry_while_unavailable(|| async { Ok(self.store.put_outcome(test, *number, outcome).await?) })
+            .await?;
+        self.standing.stored = Some(outcome);
+        Ok(())
+    }
+
+    fn result(&self, state: State, (passed, failed): (u64, u64)) -> RunResult {
+        RunResult { outcome: self.standing.outcome(state), passed, failed, spans: self.standing.spans }
     }
 
     /// The id of the run.
@@ -212,12 +306,15 @@ impl Log {
         let (test, number) = (test.clone(), *number);
         self.buffer(what);
         let events = std::mem::take(&mut self.buffered);
-        let end = store::RunEnd { state: state.as_str(), counts, secrets, events };
+        let result = self.result(state, counts);
+        let at = events.last().map_or_else(clock::now, |event| event.at);
+        let end = store::RunEnd { state: state.as_str(), result, at, secrets, events };
         retry_while_unavailable(|| async {
             let ended = self.store.end_run(&test, number, &self.owner, &end).await?;
             if ended || self.is_in(end.state).await? { Ok(()) } else { Err(Error::Lost) }
         })
         .await?;
+        self.standing.stored = Some(result.outcome);
         let outcome = if let RunEventKind::Judged { verdict } = what { Some(verdict.outcome) } else { None };
         let failure = what.failure().map(|message| self.redactor.text(message).into_owned());
         // The span must not stay open while late spans are watched for.

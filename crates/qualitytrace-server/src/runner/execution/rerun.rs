@@ -11,18 +11,19 @@ use serde_json::{Map, Value};
 
 use super::execute::{read, recorded};
 use super::judging::Judge;
-use super::log::body;
+use super::log::{Standing, body};
 use super::{Execution, random_trace_id};
 use crate::client::Client;
 use crate::clock;
 use crate::observability::Caller;
 use crate::runner::{Error, RunId, spans};
-use crate::store::{NewRun, StoredRun, StoredTest};
+use crate::store::{NewRun, RunResult, StoredRun, StoredTest};
 use crate::variables::Variables;
 use crate::wire::fold::RunState;
 use crate::wire::request::RunRequest;
 use crate::wire::run::{Pair, Run};
-use crate::wire::{Event, RunEventKind, Verdict};
+use crate::wire::time::from_rfc3339;
+use crate::wire::{Event, RunEventKind, Verdict, series};
 
 /// Judges a trace by the specs of a test. `missing` says what the trace lacks.
 pub(in crate::runner) fn judge(
@@ -65,12 +66,17 @@ impl Execution {
         spans::note_rerun(&span, earlier.number);
         let mut log = self.log(&run, me, 1).with_trace(earlier.trace);
         log.set_span(span.clone());
+        let known = RunState::of(events);
+        let analysis = (known.analysis.as_ref(), known.analysis_open.is_some());
+        log.set_standing(Standing::of(earlier).judged(analysis.0, analysis.1, None, 0));
         let Some(trace) = trace else {
             let message = format!("run {} has no trace to judge", earlier.number);
             log.end(State::TraceFailed, &RunEventKind::NoTrace { message }).await?;
             return Ok(run);
         };
-        if RunState::of(events).obtained.is_none() {
+        // Its root is the span of the trigger.
+        log.set_spans(trace.spans().len().saturating_sub(1));
+        if known.obtained.is_none() {
             // The earlier run ended before it had a trace.
             log.buffer(&RunEventKind::WaitSkipped { debts: Vec::new(), expected: Vec::new() });
         }
@@ -110,6 +116,13 @@ impl Execution {
         let results: Vec<_> = of_specs.flat_map(|assertion| &assertion.span_results).collect();
         let passed = results.iter().filter(|result| result.passed).count();
         let failed = (results.len() - passed).max(usize::from(!run.missing.is_empty()));
+        let result = RunResult {
+            outcome: imported_outcome(&run, failed).as_str(),
+            passed: passed as u64,
+            failed: failed as u64,
+            spans: None,
+        };
+        let duration = duration(&run);
         let new = NewRun {
             test: test.id.clone(),
             test_version: test.version,
@@ -124,9 +137,26 @@ impl Execution {
             event: body(&RunEventKind::Imported { run: Box::new(run) }),
         };
         let id = self.insert(&new).await?;
-        self.store.count_assertions(&id.test, id.number, passed as u64, failed as u64).await?;
+        self.store.put_result(&id.test, id.number, &result, duration).await?;
         Ok(id)
     }
+}
+
+/// The outcome of a run on another server, of which only the results are known.
+fn imported_outcome(run: &Run, failed: usize) -> series::Outcome {
+    match State::named(&run.state) {
+        Some(State::Stopped) => series::Outcome::Stopped,
+        Some(State::Finished) if !run.missing.is_empty() => series::Outcome::Inconclusive,
+        Some(State::Finished) if failed == 0 && run.required_gates_result.passed => series::Outcome::Passed,
+        Some(State::Finished) => series::Outcome::Failed,
+        _ => series::Outcome::Broken,
+    }
+}
+
+/// How long a run on another server took, in nanoseconds.
+fn duration(run: &Run) -> Option<u64> {
+    let (start, end) = (from_rfc3339(&run.created_at)?, from_rfc3339(&run.completed_at)?);
+    end.as_nanos().checked_sub(start.as_nanos())
 }
 
 /// What was missing of the trace when an earlier run was judged.

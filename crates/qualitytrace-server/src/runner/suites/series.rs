@@ -12,10 +12,10 @@ use crate::runner::retry::retry_while_unavailable;
 use crate::runner::{Error, RunId, SuiteRunId};
 use crate::store::{Notification, OrphanSeries, StoredRun, StoredTest, beside};
 use crate::variables::Variables;
-use crate::wire::fold::{RunState, gates};
+use crate::wire::fold::{RunState, ended, gates};
 use crate::wire::request::{InSeries, RunRequest};
 use crate::wire::series::{Attempt, Series};
-use crate::wire::{self, Event, Outcome};
+use crate::wire::{self, Event};
 
 /// How often the state of a followed run is polled, in case a notification was lost.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -314,25 +314,14 @@ impl Suites {
                 .await?;
                 let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
                 let folded = RunState::of(&events);
-                let request = RunRequest::of(&stored);
-                return Ok(EndedRun { ended: ended(state, &request, &folded), state: folded });
+                let gates = gates(&RunRequest::of(&stored).required_gates, &folded);
+                let specs = folded.verdict.as_ref().map(|verdict| verdict.outcome);
+                return Ok(EndedRun { ended: ended(state, &gates, specs), state: folded });
             }
             tokio::select! {
                 _ = changes.changed() => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
-    }
-}
-
-fn ended(state: State, request: &RunRequest, folded: &RunState) -> Ended {
-    match (state, folded.verdict.as_ref().map(|verdict| verdict.outcome)) {
-        (State::Stopped, _) => Ended::Stopped,
-        (State::Finished, Some(specs)) => match gates(&request.required_gates, folded) {
-            gates if gates.passed => Ended::Passed,
-            gates if specs == Outcome::Inconclusive || gates.is_inconclusive() => Ended::Inconclusive,
-            _ => Ended::Failed,
-        },
-        _ => Ended::Broken,
     }
 }

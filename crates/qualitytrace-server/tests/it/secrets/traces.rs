@@ -83,8 +83,12 @@ async fn a_trace_with_a_secret_in_all_its_parts_shows_it_nowhere(database: &Data
     let of_run = ["", "/export", "/events", "/events/stream", "/junit.xml", "/select?query="];
     let other = TEST.replace("leak", "other");
     let of_runs = [TEST, &other].into_iter().flat_map(|run| of_run.map(|part| format!("{run}{part}")));
-    let lists = ["/api/traces", "/api/services", "/api/tests/leak/run"].map(str::to_owned);
-    for path in of_runs.chain(lists) {
+    let lists = ["/api/traces", "/api/services", "/api/tests/leak/run", "/api/runs"].map(str::to_owned);
+    let compared = [
+        format!("/api/compare?a=test/leak/run/1&b=trace/{trace}"),
+        format!("/api/compare?a=trace/{trace}&b=test/other/run/1"),
+    ];
+    for path in of_runs.chain(lists).chain(compared) {
         let (status, text) = bench.send(Method::GET, &path, "*/*", "").await;
         assert!(status.is_success(), "{path}: {text}");
         assert_hidden(&path, &text);
