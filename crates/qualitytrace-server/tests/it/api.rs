@@ -369,10 +369,15 @@ async fn every_described_route_is_there(database: &Database) {
         for (method, operation) in methods.as_object().unwrap() {
             let method: Method = method.to_uppercase().parse().unwrap();
             let path = path.replace("{id}", "no-such-id").replace("{number}", "7").replace("{version}", "1");
-            let got = bench.send(method.clone(), &path, &[], "").await;
-            let status = got.status.as_str();
-            assert!(operation["responses"].get(status).is_some(), "{method} {path}: {status} {}", got.text);
-            assert!(!got.text.contains("there is nothing at"), "{method} {path}");
+            let request = bench.client.request(method.clone(), format!("{}{path}", bench.base)).body("");
+            let got = request.send().await.unwrap();
+            let status = got.status();
+            let is_endless =
+                got.headers().get("content-type").is_some_and(|kind| kind == "text/event-stream");
+            let text = if is_endless { String::new() } else { got.text().await.unwrap() };
+            let answer = operation["responses"].get(status.as_str());
+            assert!(answer.is_some(), "{method} {path}: {status} {text}");
+            assert!(!text.contains("there is nothing at"), "{method} {path}");
         }
     }
     let page = bench.get("/api/docs").await.text;
