@@ -36,6 +36,7 @@ use http::header::{ALLOW, LOCATION};
 use http::{HeaderValue, Method, StatusCode, Uri};
 use qualitytrace_core::time::Timestamp;
 use serde_json::{Map, Value};
+use tokio::sync::watch;
 use tower_http::compression::CompressionLayer;
 
 use crate::access::Wanted;
@@ -69,6 +70,8 @@ pub(crate) struct App {
     pub(crate) config: Live,
     /// The memory budget of requests and responses.
     pub(crate) memory: memory::Shared,
+    /// Becomes true when the server stops: streams without an end of their own end then.
+    pub(crate) stopped: watch::Receiver<bool>,
     /// Checks tokens.
     pub(crate) guard: middleware::Guard,
     /// Cached digests of traces for lists.

@@ -143,10 +143,12 @@ impl Server {
         let otlp = config
             .otlp
             .then(|| [otlp::http_routes(Arc::clone(&ingest)), otlp::grpc_services(Arc::clone(&ingest))]);
+        let (stop, stopped) = signal::channel(false);
         let memory = memory::Shared::new(live.clone());
         let guard = Guard::new(live.clone());
         let app = App {
             guard: guard.clone(),
+            stopped: stopped.clone(),
             memory: memory.clone(),
             store: store.clone(),
             ingest,
@@ -195,7 +197,6 @@ impl Server {
             http.merge(checked(grpc).into_router())
         });
         let main = otlp.clone().merge(api).merge(prefixed);
-        let (stop, stopped) = signal::channel(false);
         let [main_terms, otlp_terms] = tls.clone().map(|tls| Terms { tls, config: live.clone() });
         let listeners = sockets.serve((main, main_terms), &(otlp.fallback(not_found), otlp_terms), &stopped);
         let retention = tokio::spawn(retention::keep(store.clone(), live.clone()));

@@ -93,8 +93,13 @@ pub(in crate::api) async fn stream(
     // What arrived between `after` and now is new to this client.
     changes.mark_changed();
     let follower = Follower { app, changes, after, sent: None, unsettled: BTreeMap::new() };
+    let mut stopped = follower.app.stopped.clone();
     let batches = futures_util::stream::unfold(follower, Follower::next);
     let events = futures_util::StreamExt::flat_map(batches, futures_util::stream::iter);
+    // Otherwise the server would wait for its clients to go.
+    let events = futures_util::StreamExt::take_until(events, async move {
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
