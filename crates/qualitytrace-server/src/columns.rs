@@ -92,6 +92,8 @@ pub(crate) struct Columns {
     brought_by: Vec<usize>,
     /// Changes of rows that were there before: at which revision, and the first changed row; both increase.
     changes: Vec<(Timestamp, usize)>,
+    /// When all rows were read again.
+    restarted: Timestamp,
     /// The numbers of rows and of deliveries when a series of deliveries last ended.
     finished: (usize, usize),
     /// Whether the first row is the trigger of a run.
@@ -117,6 +119,7 @@ impl Columns {
             deliveries: Vec::new(),
             brought_by: Vec::new(),
             changes: Vec::new(),
+            restarted: Timestamp::default(),
             finished: (0, 0),
             has_trigger: trigger.is_some(),
             service_of_copy: None,
@@ -178,9 +181,10 @@ impl Columns {
         self.change(self.revision(), changed);
     }
 
-    /// Marks all rows as changed at this revision.
+    /// Marks all rows as changed at this time: they were read again, because others came in between or are gone.
     pub(crate) fn change_all(&mut self, at: Timestamp) {
-        self.change(at, 0);
+        self.restarted = at;
+        self.change(self.revision(), 0);
     }
 
     /// Sets the times of the trigger, which may be shown before it has ended.
@@ -265,9 +269,9 @@ impl Columns {
         self.changes.get(newer).map_or(self.sent.len(), |(_, row)| *row)
     }
 
-    /// Returns the time of the last delivery.
+    /// Returns the time of the last delivery, or when all rows were read again.
     pub(crate) fn revision(&self) -> Timestamp {
-        self.deliveries.last().map(|(at, _)| *at).unwrap_or_default()
+        self.deliveries.last().map(|(at, _)| *at).unwrap_or_default().max(self.restarted)
     }
 
     pub(crate) fn trace(&self) -> TraceId {

@@ -49,6 +49,15 @@ pub struct Cursor {
     count: u64,
     /// When the trace was last read.
     looked: Timestamp,
+    /// Whether chunks that are removed are noticed.
+    notices_removal: bool,
+}
+
+impl Cursor {
+    /// Returns the beginning of a trace, for a reader that keeps what it read: it restarts when chunks are removed.
+    pub(crate) fn noticing_removal() -> Self {
+        Self { notices_removal: true, ..Self::default() }
+    }
 }
 
 impl Source {
@@ -115,7 +124,8 @@ impl Source {
         mut visit: impl FnMut(NewChunk) + Send,
     ) -> Result<(), store::Error> {
         self.read_on(trace, cursor, &mut visit).await?;
-        if self.store.is_shared() && self.store.chunk_count(trace, Signal::Spans).await? != cursor.count {
+        let is_counted = self.store.is_shared() || cursor.notices_removal;
+        if is_counted && self.store.chunk_count(trace, Signal::Spans).await? != cursor.count {
             visit(NewChunk::Restart);
             (cursor.last, cursor.count) = (Timestamp::default(), 0);
             self.read_on(trace, cursor, &mut visit).await?;

@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 
 use crate::budget::Budget;
 use crate::cache::Cache;
+use crate::clock;
 use crate::columns::Columns;
 use crate::otlp::heads::Head;
 use crate::source::{Cursor, NewChunk, Source};
@@ -129,7 +130,7 @@ impl TraceCache {
 
 impl LiveColumns {
     fn new(trace: TraceId, trigger: Option<&Head<'_>>) -> Self {
-        Self { columns: Columns::new(trace, trigger), cursor: Cursor::default(), asked: None }
+        Self { columns: Columns::new(trace, trigger), cursor: Cursor::noticing_removal(), asked: None }
     }
 
     /// Adds what has arrived since it was last read.
@@ -157,7 +158,7 @@ impl LiveColumns {
         source.each_new_chunk(trace, cursor, add).await?;
         columns.finish();
         if is_restarted {
-            columns.change_all(columns.revision());
+            columns.change_all(clock::now());
         }
         self.asked = Some(asked);
         Ok(())

@@ -129,6 +129,29 @@ async fn the_columns_of_a_run_begin_with_its_trigger() {
 }
 
 #[tokio::test]
+async fn what_was_removed_is_not_shown_from_memory() {
+    let bench = Bench::new(&Database::memory()).await;
+    send(&bench, &[span(1, 0, "top"), span(2, 1, "below")]).await;
+    run(&bench, json!([])).await;
+    let before = columns(&bench, "").await;
+    assert_eq!(before["total"], 2);
+    assert_eq!(
+        bench.send(Method::DELETE, "/api/tests/t/run/1", &[], "").await.status,
+        StatusCode::NO_CONTENT
+    );
+    for rest in ["/columns", "/spans/0000000000000001"] {
+        let got = bench.get(&format!("/api/traces/{TRACE}{rest}")).await;
+        assert_eq!(got.status, StatusCode::NOT_FOUND, "{rest}: {}", got.text);
+    }
+    // The same trace again: a reader that knows the removed rows gets the new ones.
+    send(&bench, &[span(3, 0, "new")]).await;
+    let revision = before["revision"].as_str().unwrap();
+    let after = columns(&bench, &format!("?from=2&revision={revision}")).await;
+    assert_eq!((&after["from"], &after["total"], &after["names"]), (&json!(0), &json!(1), &json!(["new"])));
+    bench.server.shutdown().await;
+}
+
+#[tokio::test]
 async fn one_span_is_shown_in_full() {
     let bench = Bench::new(&Database::memory()).await;
     let mut full = span(1, 0, "top");
