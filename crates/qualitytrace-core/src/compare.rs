@@ -192,9 +192,9 @@ pub fn compare(
     let firsts = Sides { a: usize::from(in_a && !in_b), b: usize::from(in_b && !in_a) };
     let pairs = Pairs::of(a, b, firsts, budget)?;
     let mut rows = Vec::with_capacity(a.spans().len().max(b.spans().len()));
-    for place in order::places(a, b, firsts, &pairs) {
+    for ordered in order::rows(a, b, firsts, &pairs) {
         budget.work(1)?;
-        rows.push(row(a, b, place, &pairs, thresholds, budget)?);
+        rows.push(row(a, b, ordered, &pairs, thresholds, budget)?);
     }
     let summary = Summary::of(&rows);
     Ok(Comparison { rows, summary })
@@ -211,19 +211,19 @@ fn has_trigger(trace: &Trace) -> bool {
 fn row(
     a: &Trace,
     b: &Trace,
-    place: order::Place,
+    ordered: order::OrderedRow,
     pairs: &Pairs,
     thresholds: Thresholds,
     budget: &Budget,
 ) -> Result<Row, Exceeded> {
-    let spans = place.spans;
+    let spans = ordered.spans;
     let own_times = Sides {
         a: spans.a.and_then(|at| times::own(a, at, |_| true)),
         b: spans.b.and_then(|at| times::own(b, at, |_| true)),
     };
     let mut row = Row {
         spans,
-        depth: place.depth,
+        depth: ordered.depth,
         is_moved: false,
         speed: None,
         is_changed: false,

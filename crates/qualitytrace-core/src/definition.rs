@@ -13,8 +13,8 @@ mod check;
 mod defaults;
 mod edit;
 mod json;
+mod location;
 mod period;
-mod place;
 mod reader;
 pub mod secrets;
 pub mod settings;
@@ -22,8 +22,8 @@ mod shape;
 pub mod source;
 mod stored;
 pub(crate) mod suite;
-mod test;
 mod text;
+mod trace_test;
 pub mod trigger;
 mod variables;
 mod write;
@@ -34,13 +34,13 @@ use std::ops::Range;
 pub use check::check;
 pub use defaults::default_of;
 pub use edit::{Change, EditError, MAX_CHANGES, edit, has_id, id_place, surroundings, unified_diff, with_id};
-pub use place::{Place, place};
+pub use location::{Location, location};
 pub use settings::{Config, Demo, PollingProfile, TestRunner};
 pub use source::DataStore;
 pub use stored::{Flakiness, LastRun, PastRun, Stored, Summary};
 pub use suite::{Data, Step, TestSuite};
-pub use test::{Output, Profile, Spec, Test};
 pub use text::{Origin, Text};
+pub use trace_test::{Output, Profile, Spec, Test};
 pub use trigger::Trigger;
 pub use variables::{Variable, VariableSet};
 pub use write::{schemas, spec as to_spec_json, to_json, to_json_stored, to_yaml};
@@ -331,7 +331,7 @@ fn resource(reader: &Reader<'_>, node: &Node, expected: Option<Kind>) -> Option<
 
 fn content(reader: &Reader<'_>, kind: Kind, spec: &Node) -> Option<Resource> {
     match kind {
-        Kind::Test => test::read(reader, spec).map(Resource::Test),
+        Kind::Test => trace_test::read(reader, spec).map(Resource::Test),
         Kind::TestSuite => suite::read(reader, spec).map(Resource::TestSuite),
         Kind::VariableSet => variables::read(reader, spec).map(Resource::VariableSet),
         Kind::DataStore => source::read(reader, spec).map(Resource::DataStore),

@@ -16,7 +16,7 @@ const UNIT: u64 = 1024;
 /// A number of bytes, shared by all requests under way.
 #[derive(Debug, Clone)]
 pub struct Budget {
-    places: Arc<ResizableSemaphore>,
+    semaphore: Arc<ResizableSemaphore>,
     shares: Arc<Shares>,
 }
 
@@ -46,22 +46,22 @@ pub enum NoRoom {
 impl Budget {
     /// Creates a budget of this many bytes.
     pub fn new(bytes: u64) -> Self {
-        Self { places: Arc::new(ResizableSemaphore::new(units(bytes))), shares: Arc::default() }
+        Self { semaphore: Arc::new(ResizableSemaphore::new(units(bytes))), shares: Arc::default() }
     }
 
     /// Resizes the budget; bytes leased beyond the new size are retired when released.
     pub(crate) fn resize(&self, bytes: u64) {
-        self.places.resize(units(bytes));
+        self.semaphore.resize(units(bytes));
     }
 
     /// Returns the size in bytes.
     pub(crate) fn size(&self) -> u64 {
-        self.places.size() as u64 * UNIT
+        self.semaphore.size() as u64 * UNIT
     }
 
     /// Creates an empty lease.
     pub fn lease(&self) -> Result<Lease, NoRoom> {
-        let permits = self.places.try_take_many(0).ok_or(NoRoom::Now)?;
+        let permits = self.semaphore.try_take_many(0).ok_or(NoRoom::Now)?;
         Ok(Lease { budget: self.clone(), permits, bytes: 0, share: None })
     }
 
@@ -71,7 +71,7 @@ impl Budget {
     }
 
     fn room(&self) -> Room {
-        Room { size: self.size(), free: self.places.free() as u64 * UNIT }
+        Room { size: self.size(), free: self.semaphore.free() as u64 * UNIT }
     }
 }
 
@@ -88,7 +88,7 @@ impl Lease {
             if self.share.as_ref().is_some_and(|share| !share.admits(bytes, room)) {
                 return Err(NoRoom::Now);
             }
-            self.permits.merge(self.budget.places.try_take_many(missing).ok_or(NoRoom::Now)?);
+            self.permits.merge(self.budget.semaphore.try_take_many(missing).ok_or(NoRoom::Now)?);
         }
         self.set(self.bytes + bytes);
         Ok(())
@@ -103,13 +103,13 @@ impl Lease {
 
     /// Takes more bytes if a quarter of the budget stays free: what a slow sender holds must not lock out the others.
     pub(crate) fn grow_sparingly(&mut self, bytes: u64) -> Result<(), NoRoom> {
-        let all = self.budget.places.size() as u64;
+        let all = self.budget.semaphore.size() as u64;
         let (wanted, reserve) = ((self.bytes + bytes).div_ceil(UNIT), all / 4);
         if wanted > all - reserve {
             return Err(NoRoom::Ever { limit: (all - reserve) * UNIT });
         }
         let missing = wanted.saturating_sub(self.permits.num_permits() as u64);
-        if missing > 0 && (self.budget.places.free() as u64) < missing + reserve {
+        if missing > 0 && (self.budget.semaphore.free() as u64) < missing + reserve {
             return Err(NoRoom::Now);
         }
         self.grow(bytes)
@@ -123,7 +123,7 @@ impl Lease {
         }
         let missing = (self.bytes + bytes).div_ceil(UNIT).saturating_sub(self.permits.num_permits() as u64);
         let missing = u32::try_from(missing).unwrap_or(u32::MAX);
-        let permits = tokio::time::timeout(longest, self.budget.places.take_many(missing)).await;
+        let permits = tokio::time::timeout(longest, self.budget.semaphore.take_many(missing)).await;
         self.permits.merge(permits.ok().flatten().ok_or(NoRoom::Now)?);
         self.set(self.bytes + bytes);
         Ok(())

@@ -28,7 +28,7 @@ use crate::limits::Limits;
 use crate::provision::Provisioning;
 use crate::store::Store;
 use crate::tls::Certificate;
-use crate::vault::KeyPlace;
+use crate::vault::KeySource;
 
 /// The port of the API and everything else.
 pub const HTTP_PORT: u16 = 11633;
@@ -85,9 +85,9 @@ pub struct Config {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Safety {
     /// `secrets.key`, `secrets.keyFile`: where to find the key that seals secrets.
-    pub key: KeyPlace,
+    pub key: KeySource,
     /// `secrets.previousKey`, `secrets.previousKeyFile`: where to find the key that sealed secrets before.
-    pub previous_key: Option<KeyPlace>,
+    pub previous_key: Option<KeySource>,
     /// `auth.tokens`, `auth.otlp`: the tokens and their scopes.
     pub access: Access,
     /// `server.hosts`: host names that requests may use, besides loopback names and the server's own address.

@@ -176,15 +176,15 @@ pub(crate) async fn serve(
     mut stop: watch::Receiver<bool>,
 ) {
     let graceful = GracefulShutdown::new();
-    let places = ResizableSemaphore::new(terms.config.get().limits.connections);
+    let connections = ResizableSemaphore::new(terms.config.get().limits.connections);
     loop {
         let config = terms.config.get();
-        places.resize(config.limits.connections);
+        connections.resize(config.limits.connections);
         let accepted = tokio::select! {
-            accepted = accept(&listener, &places) => accepted,
+            accepted = accept(&listener, &connections) => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
-        let (stream, peer, place) = match accepted {
+        let (stream, peer, permit) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "failed to accept a connection");
@@ -224,7 +224,7 @@ pub(crate) async fn serve(
                     }
                 }
             }
-            drop(place);
+            drop(permit);
         }));
     }
     drop(listener);
@@ -234,11 +234,11 @@ pub(crate) async fn serve(
 /// Accepts the next connection, after a permit for it is free.
 async fn accept(
     listener: &TcpListener,
-    places: &ResizableSemaphore,
+    connections: &ResizableSemaphore,
 ) -> std::io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let place = places.take().await.ok_or(std::io::ErrorKind::Interrupted)?;
+    let permit = connections.take().await.ok_or(std::io::ErrorKind::Interrupted)?;
     let (stream, peer) = listener.accept().await?;
-    Ok((stream, peer, place))
+    Ok((stream, peer, permit))
 }
 
 /// The state of one connection.

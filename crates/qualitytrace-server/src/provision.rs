@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use qualitytrace_config::Position;
 use qualitytrace_core::definition::secrets::MASK;
-use qualitytrace_core::definition::{self, Document, EMPTY_FILE, Format, Kind, Place};
+use qualitytrace_core::definition::{self, Document, EMPTY_FILE, Format, Kind, Location};
 use qualitytrace_core::lang::Diagnostic;
 
 use crate::clock;
@@ -231,7 +231,7 @@ impl<'t> Stream<'t> {
     /// Formats the position of some bytes: document, line, column, key.
     fn place(&self, bytes: &Range<usize>) -> String {
         let Position { line, column } = Position::of(self.text, bytes.start);
-        let Place { document, key } = definition::place(self.text, self.format, bytes);
+        let Location { document, key } = definition::location(self.text, self.format, bytes);
         let key = if key.is_empty() { key } else { format!(", `{key}`") };
         format!("document {document}, line {line}, column {column}{key}")
     }

@@ -83,16 +83,16 @@ impl Redactor {
         if self.parts.count() == 0 {
             return Cow::Borrowed(text);
         }
-        let places = self.parts.places(text);
-        if places.is_empty() {
+        let matches = self.parts.matches(text);
+        if matches.is_empty() {
             return Cow::Borrowed(text);
         }
         let mut out = String::new();
         let mut at = 0;
-        for place in places {
-            out.push_str(&text[at..place.start]);
+        for found in matches {
+            out.push_str(&text[at..found.start]);
             out.push_str(MASK);
-            at = place.end;
+            at = found.end;
         }
         out.push_str(&text[at..]);
         Cow::Owned(out)

@@ -45,9 +45,9 @@ impl ResizableSemaphore {
     /// Waits for a permit. Never `None`: the semaphore is never closed.
     pub(crate) async fn take(&self) -> Option<OwnedSemaphorePermit> {
         loop {
-            let place = Arc::clone(&self.semaphore).acquire_owned().await.ok()?;
-            if let Some(place) = self.kept(place) {
-                return Some(place);
+            let permit = Arc::clone(&self.semaphore).acquire_owned().await.ok()?;
+            if let Some(permit) = self.kept(permit) {
+                return Some(permit);
             }
         }
     }
@@ -58,13 +58,13 @@ impl ResizableSemaphore {
     }
 
     /// Takes so many permits, if they are free.
-    pub(crate) fn try_take_many(&self, places: u32) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.semaphore).try_acquire_many_owned(places).ok()
+    pub(crate) fn try_take_many(&self, permits: u32) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.semaphore).try_acquire_many_owned(permits).ok()
     }
 
     /// Waits for so many permits.
-    pub(crate) async fn take_many(&self, places: u32) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.semaphore).acquire_many_owned(places).await.ok()
+    pub(crate) async fn take_many(&self, permits: u32) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.semaphore).acquire_many_owned(permits).await.ok()
     }
 
     /// Returns the number of free permits.
@@ -83,13 +83,13 @@ impl ResizableSemaphore {
     }
 
     /// Retires a permit if there is a surplus.
-    fn kept(&self, place: OwnedSemaphorePermit) -> Option<OwnedSemaphorePermit> {
+    fn kept(&self, permit: OwnedSemaphorePermit) -> Option<OwnedSemaphorePermit> {
         let mut count = self.count();
         if count.surplus == 0 {
-            return Some(place);
+            return Some(permit);
         }
         count.surplus -= 1;
-        place.forget();
+        permit.forget();
         None
     }
 
@@ -103,31 +103,31 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn fewer_places_count_as_soon_as_they_are_free() {
-        let places = ResizableSemaphore::new(3);
-        let (a, b) = (places.take().await.unwrap(), places.take().await.unwrap());
-        places.resize(1);
-        assert!(!places.has_free());
+    async fn fewer_permits_count_as_soon_as_they_are_free() {
+        let semaphore = ResizableSemaphore::new(3);
+        let (a, b) = (semaphore.take().await.unwrap(), semaphore.take().await.unwrap());
+        semaphore.resize(1);
+        assert!(!semaphore.has_free());
         drop(a);
-        places.resize(1);
-        assert!(!places.has_free(), "one of two that were taken is one too many");
+        semaphore.resize(1);
+        assert!(!semaphore.has_free(), "one of two that were taken is one too many");
         drop(b);
-        let only = places.take().await.unwrap();
-        assert!(!places.has_free());
-        places.resize(2);
-        assert!(places.try_take().is_some());
+        let only = semaphore.take().await.unwrap();
+        assert!(!semaphore.has_free());
+        semaphore.resize(2);
+        assert!(semaphore.try_take().is_some());
         drop(only);
     }
 
     #[tokio::test]
-    async fn places_that_were_to_go_stay_when_there_are_more_again() {
-        let places = ResizableSemaphore::new(2);
-        let taken = (places.take().await.unwrap(), places.take().await.unwrap());
-        places.resize(1);
-        places.resize(3);
-        assert!(places.try_take_many(2).is_none());
-        assert!(places.try_take().is_some());
+    async fn permits_that_were_to_go_stay_when_there_are_more_again() {
+        let semaphore = ResizableSemaphore::new(2);
+        let taken = (semaphore.take().await.unwrap(), semaphore.take().await.unwrap());
+        semaphore.resize(1);
+        semaphore.resize(3);
+        assert!(semaphore.try_take_many(2).is_none());
+        assert!(semaphore.try_take().is_some());
         drop(taken);
-        assert!(places.try_take_many(3).is_some());
+        assert!(semaphore.try_take_many(3).is_some());
     }
 }

@@ -51,7 +51,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AnyPool, Connection as _, Executor};
 
-use crate::vault::{self, KeyPlace, Vault};
+use crate::vault::{self, KeySource, Vault};
 
 pub(crate) use address::{parameters_without_password, without_password};
 pub use audit::Change;
@@ -177,7 +177,7 @@ pub enum Error {
 impl Store {
     /// Opens the database and migrates its tables. Secrets are sealed with a key that lasts as long as the process.
     pub async fn open(url: &str) -> Result<Self, Error> {
-        Self::open_sealed(url, KeyPlace::Memory).await
+        Self::open_sealed(url, KeySource::Memory).await
     }
 
     /// Parses a URL and returns its kind of database, or what is wrong with it. Opens nothing.
@@ -200,7 +200,7 @@ impl Store {
     }
 
     /// Opens the database; its secrets are sealed with the key from this place.
-    pub async fn open_sealed(url: &str, key: KeyPlace) -> Result<Self, Error> {
+    pub async fn open_sealed(url: &str, key: KeySource) -> Result<Self, Error> {
         Self::open_with(url, Vault::open(key)?).await
     }
 

@@ -20,7 +20,7 @@ const KEY_BYTES: usize = 32;
 
 /// Where to find the key.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub enum KeyPlace {
+pub enum KeySource {
     /// Generated, and kept only in memory. For databases that live no longer than the process.
     #[default]
     Memory,
@@ -30,7 +30,7 @@ pub enum KeyPlace {
     Text(String),
 }
 
-impl std::fmt::Debug for KeyPlace {
+impl std::fmt::Debug for KeySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Memory => f.write_str("Memory"),
@@ -75,7 +75,7 @@ pub enum Error {
 /// Seals and unseals texts. Cheap to clone.
 #[derive(Clone)]
 pub struct Vault {
-    place: KeyPlace,
+    place: KeySource,
     key: Arc<OnceLock<LessSafeKey>>,
     /// Unseals what was sealed before the key was changed; seals nothing.
     previous: Option<Arc<LessSafeKey>>,
@@ -89,12 +89,12 @@ impl std::fmt::Debug for Vault {
 
 impl Vault {
     /// Opens a vault with the key from this place; a missing file is made later.
-    pub fn open(place: KeyPlace) -> Result<Self, Error> {
+    pub fn open(place: KeySource) -> Result<Self, Error> {
         let vault = Self { place, key: Arc::default(), previous: None };
         let bytes = match &vault.place {
-            KeyPlace::Memory => Some(rand::random()),
-            KeyPlace::File(path) => read(path)?,
-            KeyPlace::Text(text) => Some(key_bytes(text).ok_or_else(|| vault.no_key())?),
+            KeySource::Memory => Some(rand::random()),
+            KeySource::File(path) => read(path)?,
+            KeySource::Text(text) => Some(key_bytes(text).ok_or_else(|| vault.no_key())?),
         };
         if let Some(bytes) = bytes {
             vault.set(&bytes)?;
@@ -103,18 +103,18 @@ impl Vault {
     }
 
     /// Adds a previous key, with which older texts are unsealed.
-    pub fn with_previous(mut self, place: Option<KeyPlace>) -> Result<Self, Error> {
+    pub fn with_previous(mut self, place: Option<KeySource>) -> Result<Self, Error> {
         let (Some(place), false) = (place, self.previous.is_some()) else { return Ok(self) };
         let named = match &place {
-            KeyPlace::Memory => return Ok(self),
-            KeyPlace::File(path) => format!("the key file {} (secrets.previousKeyFile)", path.display()),
-            KeyPlace::Text(_) => "secrets.previousKey".to_owned(),
+            KeySource::Memory => return Ok(self),
+            KeySource::File(path) => format!("the key file {} (secrets.previousKeyFile)", path.display()),
+            KeySource::Text(_) => "secrets.previousKey".to_owned(),
         };
         let no_key = || Error::NoKey { place: named.clone() };
         let bytes = match place {
-            KeyPlace::Memory => None,
-            KeyPlace::File(path) => read(&path)?,
-            KeyPlace::Text(text) => key_bytes(&text),
+            KeySource::Memory => None,
+            KeySource::File(path) => read(&path)?,
+            KeySource::Text(text) => key_bytes(&text),
         };
         let key = UnboundKey::new(&CHACHA20_POLY1305, &bytes.ok_or_else(no_key)?).map_err(|_| no_key())?;
         self.previous = Some(Arc::new(LessSafeKey::new(key)));
@@ -163,7 +163,7 @@ impl Vault {
 
     /// Returns the key, if there is one. Another server may have made the file since the last read.
     fn known_key(&self) -> Result<Option<&LessSafeKey>, Error> {
-        if let (None, KeyPlace::File(path)) = (self.key.get(), &self.place)
+        if let (None, KeySource::File(path)) = (self.key.get(), &self.place)
             && let Some(bytes) = read(path)?
         {
             self.set(&bytes)?;
@@ -176,7 +176,7 @@ impl Vault {
         if let Some(key) = self.known_key()? {
             return Ok(key);
         }
-        if let KeyPlace::File(path) = &self.place {
+        if let KeySource::File(path) = &self.place {
             let bytes: [u8; KEY_BYTES] = rand::random();
             let bytes = create(path, &bytes)?;
             self.set(&bytes)?;
@@ -201,12 +201,12 @@ impl Vault {
 
     fn shown(&self) -> String {
         match &self.place {
-            KeyPlace::Memory => "the key of this process".to_owned(),
-            KeyPlace::File(path) if self.key.get().is_none() => {
+            KeySource::Memory => "the key of this process".to_owned(),
+            KeySource::File(path) if self.key.get().is_none() => {
                 format!("the key file {}, which is not there", path.display())
             }
-            KeyPlace::File(path) => format!("the key file {}", path.display()),
-            KeyPlace::Text(_) => "secrets.key".to_owned(),
+            KeySource::File(path) => format!("the key file {}", path.display()),
+            KeySource::Text(_) => "secrets.key".to_owned(),
         }
     }
 }
@@ -271,13 +271,13 @@ mod tests {
 
     #[test]
     fn what_is_sealed_can_be_opened_in_its_place_only() {
-        let vault = Vault::open(KeyPlace::Memory).unwrap();
+        let vault = Vault::open(KeySource::Memory).unwrap();
         let sealed = vault.seal("here", "hunter2").unwrap();
         assert!(Vault::is_sealed(&sealed) && !sealed.contains("hunter2"));
         assert_ne!(sealed, vault.seal("here", "hunter2").unwrap());
         assert_eq!(vault.unseal("here", sealed.clone()).unwrap(), "hunter2");
         assert!(vault.unseal("there", sealed.clone()).is_err());
-        assert!(Vault::open(KeyPlace::Memory).unwrap().unseal("here", sealed).is_err());
+        assert!(Vault::open(KeySource::Memory).unwrap().unseal("here", sealed).is_err());
         assert_eq!(vault.unseal("here", "plain".to_owned()).unwrap(), "plain");
     }
 
@@ -285,8 +285,8 @@ mod tests {
     fn a_key_file_is_made_when_it_is_needed_and_is_its_owners_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secrets.key");
-        let early = Vault::open(KeyPlace::File(path.clone())).unwrap();
-        let vault = Vault::open(KeyPlace::File(path.clone())).unwrap();
+        let early = Vault::open(KeySource::File(path.clone())).unwrap();
+        let vault = Vault::open(KeySource::File(path.clone())).unwrap();
         assert!(!path.exists());
         let sealed = vault.seal("here", "hunter2").unwrap();
         #[cfg(unix)]
@@ -294,7 +294,7 @@ mod tests {
             use std::os::unix::fs::PermissionsExt as _;
             assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        let again = Vault::open(KeyPlace::File(path.clone())).unwrap();
+        let again = Vault::open(KeySource::File(path.clone())).unwrap();
         assert_eq!(again.unseal("here", sealed.clone()).unwrap(), "hunter2");
         assert_eq!(
             early.unseal("here", sealed.clone()).unwrap(),
@@ -302,7 +302,7 @@ mod tests {
             "it was opened before there was a key"
         );
         std::fs::remove_file(&path).unwrap();
-        let error = Vault::open(KeyPlace::File(path)).unwrap().unseal("here", sealed).unwrap_err();
+        let error = Vault::open(KeySource::File(path)).unwrap().unseal("here", sealed).unwrap_err();
         assert!(error.to_string().contains("which is not there"), "{error}");
     }
 
@@ -311,6 +311,6 @@ mod tests {
         assert_eq!(key_bytes(&"00".repeat(32)), Some([0; 32]));
         assert_eq!(key_bytes(&format!("{}\n", STANDARD.encode([7; 32]))), Some([7; 32]));
         assert_eq!(key_bytes("short"), None);
-        assert!(Vault::open(KeyPlace::Text("short".to_owned())).is_err());
+        assert!(Vault::open(KeySource::Text("short".to_owned())).is_err());
     }
 }

@@ -14,7 +14,6 @@ pub mod legacy;
 pub mod omitted;
 pub mod otlp;
 pub mod owed;
-pub mod places;
 pub mod request;
 pub mod run;
 pub mod series;
@@ -23,6 +22,7 @@ pub mod span;
 pub mod suite;
 pub mod time;
 pub mod trace;
+pub mod utf16;
 pub mod verdict;
 
 pub use event::{Event, RunEventKind};

@@ -330,7 +330,7 @@ impl Client {
             let Ok(answer) = tokio::time::timeout(LONGEST_ANSWER, self.http.execute(copy)).await else {
                 bail!("the server at {} does not answer within {LONGEST_ANSWER:?}", shown(&self.base));
             };
-            if answer.as_ref().is_ok_and(|answer| !is_away(answer.status())) {
+            if answer.as_ref().is_ok_and(|answer| !is_unavailable(answer.status())) {
                 self.contact.made();
                 return self.let_in(answer?).await;
             }
@@ -434,7 +434,7 @@ pub(crate) fn sentence(body: &str) -> String {
 }
 
 /// Whether a status stands for an unavailable server.
-fn is_away(status: StatusCode) -> bool {
+fn is_unavailable(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT)
 }
 

@@ -9,7 +9,7 @@ use super::facts;
 use super::offers::{self, CompletionKind, LAST, Offer};
 use super::standing::{Standing, is_random, standing};
 use crate::budget::Budget;
-use crate::lang::ast::{Expr, ExprKind, Name, Place};
+use crate::lang::ast::{Expr, ExprKind, Name, SourceRange};
 use crate::lang::{Field, Form, KINDS, STATUSES, TYPES, Wanted, ending, is_word, quote, quote_in_selector};
 use crate::names;
 use crate::trace::Trace;
@@ -259,7 +259,7 @@ pub(super) fn written_name(name: &str) -> Name {
         && name.split('.').all(|part| {
             !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
         });
-    Name { text: name.to_owned(), quoted: !is_plain, place: Place::default() }
+    Name { text: name.to_owned(), quoted: !is_plain, place: SourceRange::default() }
 }
 
 /// Writes an attribute in an expression. The fields of selectors have other names there.
@@ -269,7 +269,7 @@ pub(super) fn attribute(name: &str) -> String {
         "kind" => "tracetest.span.kind",
         name => name,
     };
-    Expr { kind: ExprKind::Attribute(name.to_owned()), place: Place::default() }.to_string()
+    Expr { kind: ExprKind::Attribute(name.to_owned()), place: SourceRange::default() }.to_string()
 }
 
 fn values_in_selector(name: &Name, context: &Context<'_>) -> Vec<Offer> {

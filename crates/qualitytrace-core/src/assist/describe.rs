@@ -8,7 +8,9 @@ pub use proposals::{Proposal, ValueType};
 use super::complete::written_name;
 use crate::budget::{Budget, Exceeded};
 use crate::definition::secrets::MASK;
-use crate::lang::ast::{Chain, Clause, Comparator, Condition, Literal, Place, Pseudo, Selector, Step, Test};
+use crate::lang::ast::{
+    Chain, Clause, Comparator, Condition, Literal, Pseudo, Selector, SourceRange, Step, Test,
+};
 use crate::lang::{Query, TraceIndex, parse_selector};
 use crate::trace::{Trace, special};
 
@@ -98,7 +100,7 @@ fn wider(scene: &TraceIndex<'_>, at: usize, attribute: Option<&str>, exact: &str
         let exists = Clause {
             name: written_name(attribute),
             test: Test::Exists { negated: false },
-            place: Place::default(),
+            place: SourceRange::default(),
         };
         ways.push((format!("spans with `{attribute}`"), vec![exists]));
     }
@@ -122,7 +124,7 @@ fn equals(name: &str, value: Literal) -> Clause {
     Clause {
         name: written_name(name),
         test: Test::Compare(Comparator::Equal, value),
-        place: Place::default(),
+        place: SourceRange::default(),
     }
 }
 
@@ -130,11 +132,11 @@ fn equals(name: &str, value: Literal) -> Clause {
 fn step(clauses: impl IntoIterator<Item = Clause>, pseudos: Vec<Pseudo>) -> Step {
     let mut conditions: Vec<Condition> = clauses.into_iter().map(Condition::Clause).collect();
     let condition = if conditions.len() == 1 { conditions.remove(0) } else { Condition::All(conditions) };
-    Step { condition, pseudos, place: Place::default() }
+    Step { condition, pseudos, place: SourceRange::default() }
 }
 
 /// A selector of one step.
 fn one_step(clauses: Vec<Clause>, pseudos: Vec<Pseudo>) -> Selector {
     let first = step(clauses, pseudos);
-    Selector { chains: vec![Chain { first, rest: Vec::new() }], place: Place::default() }
+    Selector { chains: vec![Chain { first, rest: Vec::new() }], place: SourceRange::default() }
 }

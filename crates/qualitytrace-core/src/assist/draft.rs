@@ -8,7 +8,7 @@ use crate::budget::{Budget, Exceeded};
 use crate::definition::secrets::MASK;
 use crate::definition::{Spec, Text};
 use crate::judge::{Compiled, Options, Outcome};
-use crate::lang::ast::{Clause, Comparator, Literal, Place, Test};
+use crate::lang::ast::{Clause, Comparator, Literal, SourceRange, Test};
 use crate::lang::{Generator, Variables};
 use crate::names;
 use crate::time::Timestamp;
@@ -205,7 +205,7 @@ fn specs(trace: &Trace, entry: usize, budget: &Budget) -> Result<Vec<Spec>, Exce
         let clause = Clause {
             name: written_name("service.name"),
             test: Test::Compare(Comparator::Equal, Literal::Text(service.to_owned())),
-            place: Place::default(),
+            place: SourceRange::default(),
         };
         let selector = format!("span[{clause} tracetest.span.type=\"database\"]");
         let calls = format!("attr:tracetest.selected_spans.count = {count}");

@@ -8,31 +8,31 @@ use crate::trace::Trace;
 
 /// The spans of a row, and the number of their ancestors among the rows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct OrderedRow {
     pub(super) spans: Sides<Option<usize>>,
     pub(super) depth: usize,
 }
 
 /// Returns every span of both traces once, pairs together. `firsts` are the first positions that are compared.
-pub(super) fn places(a: &Trace, b: &Trace, firsts: Sides<usize>, pairs: &Pairs) -> Vec<Place> {
-    let mut places = Vec::with_capacity(a.spans().len().max(b.spans().len()));
+pub(super) fn rows(a: &Trace, b: &Trace, firsts: Sides<usize>, pairs: &Pairs) -> Vec<OrderedRow> {
+    let mut rows = Vec::with_capacity(a.spans().len().max(b.spans().len()));
     let mut stack = merged(&below(a, None, firsts.a), &below(b, None, firsts.b), 0, pairs);
     stack.reverse();
-    while let Some(place) = stack.pop() {
-        places.push(place);
+    while let Some(row) = stack.pop() {
+        rows.push(row);
         let of = |trace: &Trace, at: Option<usize>, first| {
             at.map_or_else(Vec::new, |at| below(trace, Some(at), first))
         };
         let children =
-            merged(&of(a, place.spans.a, firsts.a), &of(b, place.spans.b, firsts.b), place.depth + 1, pairs);
+            merged(&of(a, row.spans.a, firsts.a), &of(b, row.spans.b, firsts.b), row.depth + 1, pairs);
         stack.extend(children.into_iter().rev());
     }
-    places
+    rows
 }
 
 /// Merges siblings: those of `b` in their order, and behind the counterpart of its predecessor each of `a` that has
 /// none. What has its counterpart elsewhere is shown there.
-fn merged(a: &[usize], b: &[usize], depth: usize, pairs: &Pairs) -> Vec<Place> {
+fn merged(a: &[usize], b: &[usize], depth: usize, pairs: &Pairs) -> Vec<OrderedRow> {
     let here: HashMap<usize, usize> = b.iter().enumerate().map(|(index, at)| (*at, index + 1)).collect();
     let mut removed: Vec<(usize, usize)> = Vec::new();
     let mut behind = 0;
@@ -48,10 +48,10 @@ fn merged(a: &[usize], b: &[usize], depth: usize, pairs: &Pairs) -> Vec<Place> {
     let mut merged = Vec::with_capacity(a.len().max(b.len()));
     for index in 0..=b.len() {
         if let Some(at) = index.checked_sub(1).map(|index| b[index]) {
-            merged.push(Place { spans: Sides { a: pairs.of_b(at), b: Some(at) }, depth });
+            merged.push(OrderedRow { spans: Sides { a: pairs.of_b(at), b: Some(at) }, depth });
         }
         while let Some((_, at)) = removed.next_if(|(behind, _)| *behind == index) {
-            merged.push(Place { spans: Sides { a: Some(at), b: None }, depth });
+            merged.push(OrderedRow { spans: Sides { a: Some(at), b: None }, depth });
         }
     }
     merged

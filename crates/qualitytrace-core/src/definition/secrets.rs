@@ -66,17 +66,17 @@ impl Unknown {
 
 /// Returns the secrets of a definition, in the order of the text.
 pub fn secrets(source: &str, format: Format, kind: Kind) -> Vec<Secret> {
-    places(source, format, kind).into_iter().map(|place| place.secret).collect()
+    located_secrets(source, format, kind).into_iter().map(|located| located.secret).collect()
 }
 
 /// Masks every secret in the text.
 pub fn masked(source: &str, format: Format, kind: Kind) -> Cow<'_, str> {
-    let places = places(source, format, kind);
-    if places.is_empty() {
+    let secrets = located_secrets(source, format, kind);
+    if secrets.is_empty() {
         return Cow::Borrowed(source);
     }
-    let masks = vec![MASK.to_owned(); places.len()];
-    Cow::Owned(rewritten(source, format, &places, &masks))
+    let masks = vec![MASK.to_owned(); secrets.len()];
+    Cow::Owned(rewritten(source, format, &secrets, &masks))
 }
 
 /// Masks secrets in a text as its user wrote it: also in comments and behind aliases.
@@ -107,41 +107,41 @@ pub fn unmasked<'s>(
     };
     if kind == Kind::VariableSet {
         let plain = plain_values(source, format);
-        let is_lost = |place: &Place| place.is_mask() && known(&place.secret.name, 0).is_some();
-        if let Some(place) = plain.into_iter().find(is_lost) {
-            return Err(Unknown::NotSecret { name: place.secret.name });
+        let is_lost = |located: &LocatedSecret| located.is_mask() && known(&located.secret.name, 0).is_some();
+        if let Some(located) = plain.into_iter().find(is_lost) {
+            return Err(Unknown::NotSecret { name: located.secret.name });
         }
     }
-    let mut places = places(source, format, kind);
-    let numbers: Vec<usize> = (0..places.len())
-        .map(|at| places[..at].iter().filter(|other| other.secret.name == places[at].secret.name).count())
+    let mut secrets = located_secrets(source, format, kind);
+    let numbers: Vec<usize> = (0..secrets.len())
+        .map(|at| secrets[..at].iter().filter(|other| other.secret.name == secrets[at].secret.name).count())
         .collect();
     let mut meant = Vec::new();
-    for (place, number) in places.iter().zip(numbers).filter(|(place, _)| place.is_mask()) {
-        let unknown = || Unknown::NotStored { name: place.secret.name.clone() };
-        meant.push(known(&place.secret.name, number).ok_or_else(unknown)?.value.clone());
+    for (located, number) in secrets.iter().zip(numbers).filter(|(located, _)| located.is_mask()) {
+        let unknown = || Unknown::NotStored { name: located.secret.name.clone() };
+        meant.push(known(&located.secret.name, number).ok_or_else(unknown)?.value.clone());
     }
-    places.retain(Place::is_mask);
-    if places.is_empty() {
+    secrets.retain(LocatedSecret::is_mask);
+    if secrets.is_empty() {
         return Ok(Cow::Borrowed(source));
     }
-    Ok(Cow::Owned(rewritten(source, format, &places, &meant)))
+    Ok(Cow::Owned(rewritten(source, format, &secrets, &meant)))
 }
 
-/// A secret with its place in the text.
-struct Place {
+/// A secret with its position in the text.
+struct LocatedSecret {
     secret: Secret,
     span: Range<usize>,
     style: Style,
 }
 
-impl Place {
+impl LocatedSecret {
     fn is_mask(&self) -> bool {
         self.secret.value.trim() == MASK
     }
 }
 
-fn places(source: &str, format: Format, kind: Kind) -> Vec<Place> {
+fn located_secrets(source: &str, format: Format, kind: Kind) -> Vec<LocatedSecret> {
     let mut found = Vec::new();
     match kind {
         Kind::VariableSet => {
@@ -163,13 +163,13 @@ fn places(source: &str, format: Format, kind: Kind) -> Vec<Place> {
         | Kind::Demo => {}
     }
     // The target of an alias is found more than once.
-    found.sort_by_key(|place| place.span.start);
-    found.dedup_by_key(|place| place.span.start);
+    found.sort_by_key(|located| located.span.start);
+    found.dedup_by_key(|located| located.span.start);
     found
 }
 
 /// Finds the values of secret variables, at any depth and under any key except `key` and `type`.
-fn secret_values(node: &Node, found: &mut Vec<Place>) {
+fn secret_values(node: &Node, found: &mut Vec<LocatedSecret>) {
     match &node.shape {
         Shape::Map(entries) if node.get("type").and_then(text) == Some(SECRET) => {
             let name = node.get("key").and_then(text);
@@ -184,7 +184,7 @@ fn secret_values(node: &Node, found: &mut Vec<Place>) {
 }
 
 /// Finds the values of variables that are not secret.
-fn plain_values(source: &str, format: Format) -> Vec<Place> {
+fn plain_values(source: &str, format: Format) -> Vec<LocatedSecret> {
     let mut found = Vec::new();
     for document in parse(&Reader::new(source, format)) {
         let values = document.get("spec").and_then(|spec| spec.get("values"));
@@ -199,7 +199,7 @@ fn plain_values(source: &str, format: Format) -> Vec<Place> {
     found
 }
 
-fn fields(node: &Node, found: &mut Vec<Place>) {
+fn fields(node: &Node, found: &mut Vec<LocatedSecret>) {
     match &node.shape {
         Shape::Map(entries) => {
             for entry in entries {
@@ -224,7 +224,7 @@ fn fields(node: &Node, found: &mut Vec<Place>) {
     }
 }
 
-fn headers(node: &Node, found: &mut Vec<Place>) {
+fn headers(node: &Node, found: &mut Vec<LocatedSecret>) {
     let mut header = |name: &str, value: &Node| {
         let lower = name.to_lowercase();
         if HEADER_WORDS.iter().any(|word| lower.contains(word)) {
@@ -245,12 +245,12 @@ fn headers(node: &Node, found: &mut Vec<Place>) {
 }
 
 /// Adds a secret, unless it is empty.
-fn keep(name: String, node: &Node, found: &mut Vec<Place>) {
+fn keep(name: String, node: &Node, found: &mut Vec<LocatedSecret>) {
     if let Shape::Scalar(scalar) = &node.shape
         && !scalar.text.is_empty()
     {
         let secret = Secret { name, value: scalar.text.clone() };
-        found.push(Place { secret, span: node.span.clone(), style: scalar.style });
+        found.push(LocatedSecret { secret, span: node.span.clone(), style: scalar.style });
     }
 }
 
@@ -270,7 +270,7 @@ fn items(node: &Node) -> &[Node] {
 
 /// Replaces every byte of a secret by a star, so that all other positions stay the same.
 pub fn redacted(source: &str, format: Format) -> Cow<'_, str> {
-    let mut found = places(source, format, Kind::VariableSet);
+    let mut found = located_secrets(source, format, Kind::VariableSet);
     for document in parse(&Reader::new(source, format)) {
         if document.get("type").and_then(text) == Some(Kind::DataStore.as_str()) {
             fields(&document, &mut found);
@@ -280,8 +280,9 @@ pub fn redacted(source: &str, format: Format) -> Cow<'_, str> {
         return Cow::Borrowed(source);
     }
     let mut bytes = source.as_bytes().to_vec();
-    for place in found {
-        for byte in bytes.get_mut(place.span).into_iter().flatten().filter(|byte| !byte.is_ascii_whitespace())
+    for located in found {
+        for byte in
+            bytes.get_mut(located.span).into_iter().flatten().filter(|byte| !byte.is_ascii_whitespace())
         {
             *byte = b'*';
         }
@@ -289,26 +290,27 @@ pub fn redacted(source: &str, format: Format) -> Cow<'_, str> {
     String::from_utf8(bytes).map_or(Cow::Borrowed(source), Cow::Owned)
 }
 
-/// Replaces the values in these places.
-fn rewritten(source: &str, format: Format, places: &[Place], values: &[String]) -> String {
+/// Replaces these secrets by the values.
+fn rewritten(source: &str, format: Format, secrets: &[LocatedSecret], values: &[String]) -> String {
     let mut out = String::with_capacity(source.len());
     let mut at = 0;
-    for (place, value) in places.iter().zip(values) {
-        let (Some(before), Some(old)) = (source.get(at..place.span.start), source.get(place.span.clone()))
+    for (located, value) in secrets.iter().zip(values) {
+        let (Some(before), Some(old)) =
+            (source.get(at..located.span.start), source.get(located.span.clone()))
         else {
             continue;
         };
         out.push_str(before);
-        if format == Format::Yaml && place.style == Style::Block {
-            let line = source[..place.span.start].rfind('\n').map_or(0, |at| at + 1);
-            let indent = " ".repeat(place.span.start - line);
+        if format == Format::Yaml && located.style == Style::Block {
+            let line = source[..located.span.start].rfind('\n').map_or(0, |at| at + 1);
+            let indent = " ".repeat(located.span.start - line);
             let lines: Vec<&str> = value.trim_end_matches('\n').split('\n').collect();
             out.push_str(&lines.join(&format!("\n{indent}")));
             out.push_str(&old[old.trim_end().len()..]);
         } else {
             out.push_str(&serde_json::Value::from(value.as_str()).to_string());
         }
-        at = place.span.end;
+        at = located.span.end;
     }
     out.push_str(&source[at..]);
     out
@@ -389,9 +391,9 @@ mod tests {
     }
 
     #[test]
-    fn a_veil_moves_nothing() {
-        let veil = SET.replace("'hunter2'", "*********");
-        assert_eq!(redacted(SET, Format::Yaml), veil);
+    fn redaction_moves_nothing() {
+        let expected = SET.replace("'hunter2'", "*********");
+        assert_eq!(redacted(SET, Format::Yaml), expected);
         let store = "type: DataStore\nspec:\n  signalfx: {realm: us, token: \"gehe\u{ef}m\"}\n";
         assert_eq!(redacted(store, Format::Yaml), store.replace("\"gehe\u{ef}m\"", "*********"));
         let test = "type: Test\nspec:\n  token: a\n";

@@ -21,7 +21,7 @@ mod write;
 
 use std::convert::Infallible;
 
-pub use auth::{ApiKeyPlace, Auth, ClientPlace, OAuth2};
+pub use auth::{ApiKeyLocation, Auth, ClientAuthLocation, OAuth2};
 pub use exec::{Command, Exec};
 pub use files::FileUse;
 pub use graphql::Graphql;

@@ -16,7 +16,7 @@ use super::settings::test_runner::TestRunnerSpec;
 use super::source::DataStoreSpec;
 use super::stored::Stored;
 use super::suite::TestSuiteSpec;
-use super::test::TestSpec;
+use super::trace_test::TestSpec;
 use super::variables::VariableSetSpec;
 use super::{Kind, Resource};
 

@@ -12,7 +12,7 @@ use super::http::{
 };
 use super::name::shortened;
 use super::template::Template;
-use crate::definition::trigger::{ApiKeyPlace, Auth, Body, Header, Http, Part};
+use crate::definition::trigger::{ApiKeyLocation, Auth, Body, Header, Http, Part};
 use crate::definition::{Spec, Test};
 use crate::names::RESPONSE_STATUS;
 use example::{Example, of_content};
@@ -288,7 +288,7 @@ impl<'d> Operation<'d> {
                     Some(Auth::ApiKey {
                         key: Template::literal(key).written().into(),
                         value: Template::variable("API_KEY").written().into(),
-                        place: if place == "query" { ApiKeyPlace::Query } else { ApiKeyPlace::Header },
+                        place: if place == "query" { ApiKeyLocation::Query } else { ApiKeyLocation::Header },
                     })
                 }
                 _ => None,

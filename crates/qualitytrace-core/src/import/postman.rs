@@ -12,7 +12,7 @@ use super::http::{
 use super::name::shortened;
 use super::template::Template;
 use crate::definition::Test;
-use crate::definition::trigger::{ApiKeyPlace, Auth, Body, Graphql, Header, Http, Part, Trigger};
+use crate::definition::trigger::{ApiKeyLocation, Auth, Body, Graphql, Header, Http, Part, Trigger};
 
 /// Maximum nesting of folders.
 const MAX_FOLDERS: usize = 32;
@@ -263,9 +263,9 @@ fn credentials(auth: &Value, found: &mut Collection<'_>) -> Option<Auth> {
             key: given("key").written().into(),
             value: given("value").written().into(),
             place: if given("in").plain() == Some("query") {
-                ApiKeyPlace::Query
+                ApiKeyLocation::Query
             } else {
-                ApiKeyPlace::Header
+                ApiKeyLocation::Header
             },
         }),
         other => {

@@ -399,7 +399,7 @@ impl<'s, 't> Search<'s, 't> {
     ) {
         let found = |chain: &Chain| {
             let selector =
-                Selector { chains: vec![chain.clone()], place: crate::lang::ast::Place::default() };
+                Selector { chains: vec![chain.clone()], place: crate::lang::ast::SourceRange::default() };
             Query::new(&selector, self.aliases).run(self.scene).unwrap_or_default()
         };
         if found(chain).contains(&at) {
@@ -521,7 +521,7 @@ fn unquoted(name: &str) -> Name {
     Name {
         text: name.to_owned(),
         quoted: !name.split('.').all(plain),
-        place: crate::lang::ast::Place::default(),
+        place: crate::lang::ast::SourceRange::default(),
     }
 }
 

@@ -2,19 +2,19 @@
 
 use std::ops::Range;
 
-/// The byte range of a node in its text. All places are equal, so that they do not affect the equality of nodes.
+/// The byte range of a node in its text. All ranges are equal, so that they do not affect the equality of nodes.
 #[derive(Debug, Clone, Default)]
-pub struct Place(pub Range<usize>);
+pub struct SourceRange(pub Range<usize>);
 
-impl PartialEq for Place {
+impl PartialEq for SourceRange {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Place {}
+impl Eq for SourceRange {}
 
-impl From<Range<usize>> for Place {
+impl From<Range<usize>> for SourceRange {
     fn from(range: Range<usize>) -> Self {
         Self(range)
     }
@@ -25,8 +25,8 @@ impl From<Range<usize>> for Place {
 pub struct Selector {
     /// The members of the comma list.
     pub chains: Vec<Chain>,
-    /// Its place.
-    pub place: Place,
+    /// Its range in the text.
+    pub place: SourceRange,
 }
 
 impl Selector {
@@ -74,8 +74,8 @@ pub struct Step {
     pub condition: Condition,
     /// Pseudo-classes: further conditions on the span's position.
     pub pseudos: Vec<Pseudo>,
-    /// Its place.
-    pub place: Place,
+    /// Its range in the text.
+    pub place: SourceRange,
 }
 
 /// A condition on a span.
@@ -98,8 +98,8 @@ pub struct Clause {
     pub name: Name,
     /// The test.
     pub test: Test,
-    /// Its place.
-    pub place: Place,
+    /// Its range in the text.
+    pub place: SourceRange,
 }
 
 /// A field or an attribute.
@@ -109,8 +109,8 @@ pub struct Name {
     pub text: String,
     /// Whether it was written in quotes: then it can only be an attribute.
     pub quoted: bool,
-    /// Its place.
-    pub place: Place,
+    /// Its range in the text.
+    pub place: SourceRange,
 }
 
 /// A test of a field.
@@ -124,8 +124,8 @@ pub enum Test {
         negated: bool,
         /// The regular expression.
         pattern: String,
-        /// Its place.
-        place: Place,
+        /// Its range in the text.
+        place: SourceRange,
     },
     /// It is one of these values.
     OneOf {
@@ -260,8 +260,8 @@ pub struct Assertion {
     pub quantifier: Quantifier,
     /// The claim.
     pub claim: Claim,
-    /// Its place.
-    pub place: Place,
+    /// Its range in the text.
+    pub place: SourceRange,
 }
 
 /// For how many of the selected spans a claim must hold.
@@ -351,8 +351,8 @@ pub enum Relation {
 pub struct Expr {
     /// Its content.
     pub kind: ExprKind,
-    /// Its place.
-    pub place: Place,
+    /// Its range in the text.
+    pub place: SourceRange,
 }
 
 impl Expr {
@@ -447,7 +447,7 @@ pub struct Filter {
     /// Its name.
     pub name: String,
     /// The place of the name.
-    pub place: Place,
+    pub place: SourceRange,
     /// Its arguments.
     pub arguments: Vec<Expr>,
 }

@@ -34,7 +34,7 @@ struct CompiledChain {
 pub(crate) struct CompiledStep {
     condition: Filter,
     position: Option<Position>,
-    places: Vec<Place>,
+    pseudos: Vec<PseudoTest>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +46,7 @@ enum Position {
 
 /// A condition on the position of a span in the tree.
 #[derive(Debug)]
-enum Place {
+enum PseudoTest {
     Root,
     Leaf,
     Has(Combinator, Query),
@@ -70,8 +70,8 @@ impl Query {
         for chain in &self.chains {
             for step in std::iter::once(&chain.first).chain(chain.rest.iter().map(|(_, step)| step)) {
                 step.condition.each_field(visit);
-                for place in &step.places {
-                    if let Place::Has(_, query) | Place::Not(query) = place {
+                for pseudo in &step.pseudos {
+                    if let PseudoTest::Has(_, query) | PseudoTest::Not(query) = pseudo {
                         query.each_field(visit);
                     }
                 }
@@ -121,19 +121,19 @@ fn compile_step(step: &Step, aliases: bool) -> CompiledStep {
     let mut compiled = CompiledStep {
         condition: compile_condition(&step.condition, aliases),
         position: None,
-        places: Vec::new(),
+        pseudos: Vec::new(),
     };
     for pseudo in &step.pseudos {
         match pseudo {
             Pseudo::First => compiled.position = Some(Position::First),
             Pseudo::Last => compiled.position = Some(Position::Last),
             Pseudo::Nth(n) => compiled.position = Some(Position::Nth(*n)),
-            Pseudo::Root => compiled.places.push(Place::Root),
-            Pseudo::Leaf => compiled.places.push(Place::Leaf),
+            Pseudo::Root => compiled.pseudos.push(PseudoTest::Root),
+            Pseudo::Leaf => compiled.pseudos.push(PseudoTest::Leaf),
             Pseudo::Has { combinator, selector } => {
-                compiled.places.push(Place::Has(*combinator, Query::new(selector, aliases)));
+                compiled.pseudos.push(PseudoTest::Has(*combinator, Query::new(selector, aliases)));
             }
-            Pseudo::Not(selector) => compiled.places.push(Place::Not(Query::new(selector, aliases))),
+            Pseudo::Not(selector) => compiled.pseudos.push(PseudoTest::Not(Query::new(selector, aliases))),
         }
     }
     compiled
@@ -228,15 +228,15 @@ impl Position {
 impl CompiledStep {
     fn grows_only(&self) -> bool {
         self.position.is_none()
-            && self.places.iter().all(|place| match place {
-                Place::Root | Place::Leaf | Place::Not(_) => false,
-                Place::Has(combinator, query) => query.grows_only && *combinator != Combinator::Next,
+            && self.pseudos.iter().all(|pseudo| match pseudo {
+                PseudoTest::Root | PseudoTest::Leaf | PseudoTest::Not(_) => false,
+                PseudoTest::Has(combinator, query) => query.grows_only && *combinator != Combinator::Next,
             })
     }
 
     /// Returns, for each condition on the position, the spans that it accepts.
     fn gates(&self, scene: &TraceIndex<'_>) -> Vec<Vec<bool>> {
-        self.places.iter().map(|place| place.marks(scene)).collect()
+        self.pseudos.iter().map(|pseudo| pseudo.marks(scene)).collect()
     }
 
     /// Returns the spans in `range` that match without regard to `:first` and the like, in order.
@@ -348,7 +348,7 @@ fn pick(near: &[usize], position: Option<Position>) -> Vec<usize> {
     }
 }
 
-impl Place {
+impl PseudoTest {
     fn marks(&self, scene: &TraceIndex<'_>) -> Vec<bool> {
         let trace = scene.trace;
         let length = trace.spans().len();

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use qualitytrace_core::budget::Budget;
-use qualitytrace_core::definition::trigger::{ApiKeyPlace, Auth, Body, Http, Redirects, Trigger};
+use qualitytrace_core::definition::trigger::{ApiKeyLocation, Auth, Body, Http, Redirects, Trigger};
 use qualitytrace_core::definition::{Format, Resource, Test, VariableSet, check, read};
 use qualitytrace_core::import::{ImportError, Imported, Tool, import};
 use serde_json::json;
@@ -227,7 +227,7 @@ fn collections_of_postman_keep_folders_variables_and_credentials() {
         shown(http(&tests[1])),
         "POST | http://h/w | Content-Type: application/json | {\"a\": \"${var:a}\"}"
     );
-    let key = Auth::ApiKey { key: "K".into(), value: "${var:k}".into(), place: ApiKeyPlace::Query };
+    let key = Auth::ApiKey { key: "K".into(), value: "${var:k}".into(), place: ApiKeyLocation::Query };
     assert_eq!(http(&tests[1]).auth, Some(key));
     assert_eq!(shown(http(&tests[2])), "POST | h.x/f?a%20b=c | form a=b");
     let Some(Trigger::Graphql(graphql)) = &tests[3].trigger else { panic!("{:?}", tests[3]) };
@@ -320,7 +320,7 @@ fn each_operation_of_a_description_becomes_a_test() {
     let base = "https://${var:region}.shop.example/v1";
     assert_eq!(shown(http(&tests[0])), format!("GET | {base}/orders/${{var:id}}?expand=${{var:expand}}"));
     let key =
-        Auth::ApiKey { key: "X-Key".into(), value: "${var:API_KEY}".into(), place: ApiKeyPlace::Header };
+        Auth::ApiKey { key: "X-Key".into(), value: "${var:API_KEY}".into(), place: ApiKeyLocation::Header };
     assert_eq!(http(&tests[0]).auth, Some(key));
     assert_eq!(tests[0].specs[0].assertions[0].value, "attr:tracetest.response.status = 200");
     let Body::Text(body) = &http(&tests[1]).body else { panic!("{:?}", tests[1]) };

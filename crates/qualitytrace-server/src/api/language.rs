@@ -27,7 +27,7 @@ use crate::compute;
 use crate::routes::Routes;
 use crate::routes::operation::{Body, Content, of, operation};
 use crate::wire::assist::{Checked, Completions, Form, SpanDescription};
-use crate::wire::places::Places;
+use crate::wire::utf16::Utf16Offsets;
 
 /// Bytes in memory per byte of a text: its tokens, as values and as JSON.
 const TOKENS_FACTOR: u64 = 64;
@@ -101,8 +101,8 @@ async fn complete(
     tenant: Tenant,
     JsonBody(asked): JsonBody<Complete>,
 ) -> Result<Json<Completions>, ApiError> {
-    let places = places(&asked.text)?;
-    let at = places.to_byte(asked.at).ok_or_else(|| misplaced(asked.at, &asked.text, &places))?;
+    let offsets = offsets(&asked.text)?;
+    let at = offsets.to_byte(asked.at).ok_or_else(|| misplaced(asked.at, &asked.text, &offsets))?;
     let known = match (&asked.trace_id, &asked.test_id, asked.run) {
         (None, None, None) => Known::default(),
         (Some(trace), None, None) => {
@@ -115,7 +115,7 @@ async fn complete(
     compute::give_way().await;
     let completions = known.complete(&asked, at);
     compute::wait_if_stopped().await;
-    Ok(Json(Completions::of(completions, &places)))
+    Ok(Json(Completions::of(completions, &offsets)))
 }
 
 /// A text to check.
@@ -129,7 +129,7 @@ pub(super) struct Check {
 
 /// Returns the tokens and the diagnostics of a text.
 async fn check(memory: Memory, JsonBody(asked): JsonBody<Check>) -> Result<Json<Checked>, ApiError> {
-    places(&asked.text)?;
+    offsets(&asked.text)?;
     memory.hold(asked.text.len() as u64 * TOKENS_FACTOR).await?;
     let checked = assist::check(&asked.text, asked.form.into());
     Ok(Json(Checked::of(&checked, &asked.text)))
@@ -257,17 +257,17 @@ fn position(trace: &Trace, id: &str) -> Result<usize, ApiError> {
     trace.position(id).ok_or_else(|| ApiError::not_found(format!("the trace has no span {id}")))
 }
 
-/// Returns the places of a text that is not too large.
-fn places(text: &str) -> Result<Places<'_>, ApiError> {
+/// Returns the offsets of a text that is not too large.
+fn offsets(text: &str) -> Result<Utf16Offsets<'_>, ApiError> {
     if text.len() > MAX_LANGUAGE_BYTES {
         let message = format!("the text has {} bytes; {MAX_LANGUAGE_BYTES} are read at most", text.len());
         return Err(ApiError { status: StatusCode::PAYLOAD_TOO_LARGE, message });
     }
-    Ok(Places::of(text))
+    Ok(Utf16Offsets::of(text))
 }
 
-fn misplaced(at: usize, text: &str, places: &Places<'_>) -> ApiError {
-    let end = places.from_byte(text.len());
+fn misplaced(at: usize, text: &str, offsets: &Utf16Offsets<'_>) -> ApiError {
+    let end = offsets.from_byte(text.len());
     ApiError::bad_request(if at > end {
         format!("`at` is {at}, behind the end of the text at {end}; it counts UTF-16 code units")
     } else {

@@ -10,7 +10,7 @@ use super::slot::Listen;
 use super::{Config, HTTP_PORT, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
 use crate::store;
 use crate::tls::Certificate;
-use crate::vault::KeyPlace;
+use crate::vault::KeySource;
 
 /// All settings as read. Those that depend on no other setting are in `config` already.
 #[derive(Debug, Clone)]
@@ -95,8 +95,8 @@ impl Draft {
         }
         self.config.safety.key = self.key_place();
         self.config.safety.previous_key = match (&self.previous_key, &self.previous_key_file) {
-            (Some(key), _) => Some(KeyPlace::Text(key.clone())),
-            (None, Some(file)) => Some(KeyPlace::File(file.clone())),
+            (Some(key), _) => Some(KeySource::Text(key.clone())),
+            (None, Some(file)) => Some(KeySource::File(file.clone())),
             (None, None) => None,
         };
         self.config.safety.tls = self.tls.certificate();
@@ -117,15 +117,15 @@ impl Draft {
 
 impl Draft {
     /// Returns where to find the key that seals secrets. The default file is shown as if it had been named.
-    fn key_place(&mut self) -> KeyPlace {
+    fn key_place(&mut self) -> KeySource {
         if let Some(key) = &self.secrets_key {
-            return KeyPlace::Text(key.clone());
+            return KeySource::Text(key.clone());
         }
         let lasts = !self.database_url.as_deref().is_some_and(store::is_in_memory);
         if self.secrets_key_file.is_none() && lasts {
             self.secrets_key_file = self.config.usual_key_file();
         }
-        self.secrets_key_file.clone().map_or(KeyPlace::Memory, KeyPlace::File)
+        self.secrets_key_file.clone().map_or(KeySource::Memory, KeySource::File)
     }
 }
 

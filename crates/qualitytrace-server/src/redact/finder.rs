@@ -100,12 +100,12 @@ impl Finder {
 
     /// Returns the positions of secrets, escaped, encoded or not, sorted and merged. Text that was not searched,
     /// because the budget is exhausted, is included.
-    pub(super) fn places(&self, text: &str) -> Vec<Range<usize>> {
+    pub(super) fn matches(&self, text: &str) -> Vec<Range<usize>> {
         let letters = text.len().saturating_mul(LETTERS_PER_BYTE).saturating_add(LETTERS_PER_TEXT);
-        self.places_within(text, Budget::new(letters))
+        self.matches_within(text, Budget::new(letters))
     }
 
-    fn places_within(&self, text: &str, mut budget: Budget) -> Vec<Range<usize>> {
+    fn matches_within(&self, text: &str, mut budget: Budget) -> Vec<Range<usize>> {
         joined(self.found(text.as_bytes(), DEPTH, &mut budget))
     }
 
@@ -137,8 +137,8 @@ impl Finder {
             for (offset, bytes) in run.readings() {
                 budget.spend(bytes.len() * 2);
                 if !budget.is_spent() {
-                    let places = self.found(&bytes, depth - 1, budget);
-                    found.extend(places.iter().filter_map(|place| run.place(offset, place)));
+                    let matches = self.found(&bytes, depth - 1, budget);
+                    found.extend(matches.iter().filter_map(|place| run.place(offset, place)));
                 }
                 if budget.is_spent() {
                     return ControlFlow::Break(run.start());
@@ -187,10 +187,10 @@ fn letter_at(text: &[u8], at: usize) -> Option<char> {
 }
 
 /// Sorts positions and merges those that overlap.
-fn joined(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    places.sort_unstable_by_key(|place| (place.start, place.end));
+fn joined(mut matches: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    matches.sort_unstable_by_key(|place| (place.start, place.end));
     let mut joined: Vec<Range<usize>> = Vec::new();
-    for place in places {
+    for place in matches {
         match joined.last_mut() {
             Some(last) if place.start < last.end => last.end = last.end.max(place.end),
             _ => joined.push(place),
@@ -208,8 +208,8 @@ mod tests {
     }
 
     fn check(secrets: &[&str], text: &str, expected: &[&str]) {
-        let places = finder(secrets).places(text);
-        assert_eq!(places.iter().map(|place| &text[place.clone()]).collect::<Vec<_>>(), expected, "{text}");
+        let matches = finder(secrets).matches(text);
+        assert_eq!(matches.iter().map(|place| &text[place.clone()]).collect::<Vec<_>>(), expected, "{text}");
     }
 
     #[test]
@@ -236,10 +236,10 @@ mod tests {
     fn what_would_take_too_long_is_hidden() {
         let text = "a".repeat(1_000) + "bc";
         let secret = "a".repeat(500) + "x";
-        let places = finder(&[&secret]).places_within(&text, Budget::new(2_000));
-        assert_eq!(places.len(), 1);
-        assert_eq!(places[0].end, text.len());
-        assert!(places[0].start > 0);
-        assert!(finder(&[&secret]).places_within(&text, Budget::new(1_000_000)).is_empty());
+        let matches = finder(&[&secret]).matches_within(&text, Budget::new(2_000));
+        assert_eq!(matches.len(), 1);
+        assert_eq!(matches[0].end, text.len());
+        assert!(matches[0].start > 0);
+        assert!(finder(&[&secret]).matches_within(&text, Budget::new(1_000_000)).is_empty());
     }
 }

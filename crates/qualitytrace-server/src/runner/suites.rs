@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tracing::Instrument;
 
 use self::log::SuiteLog;
-use self::steps::Reached;
+use self::steps::SuiteProgress;
 use super::queue::Queue;
 use super::tasks::Spawner;
 use super::{Error, RunId, SuiteRunId, lock, spans};
@@ -123,14 +123,20 @@ impl Suites {
         let mut log = self.suite_log(&id, &new.owner, 0);
         log.append(SuiteEventKind::Planned { steps: order.steps() }).await?;
         if log.change_state(SuiteState::Created, SuiteState::Executing).await? {
-            let reached = Reached::nothing(&order);
-            self.spawn(id.clone(), order, log, reached);
+            let progress = SuiteProgress::new(&order);
+            self.spawn(id.clone(), order, log, progress);
         }
         Ok(id)
     }
 
     /// Executes a suite run from the step that it has reached.
-    fn spawn(self: &Arc<Self>, run: SuiteRunId, order: SuiteOrder, mut log: SuiteLog, reached: Reached) {
+    fn spawn(
+        self: &Arc<Self>,
+        run: SuiteRunId,
+        order: SuiteOrder,
+        mut log: SuiteLog,
+        progress: SuiteProgress,
+    ) {
         let (stop, stopped) = watch::channel(false);
         {
             let mut in_progress = lock(&self.in_progress);
@@ -143,7 +149,7 @@ impl Suites {
         let span = spans::suite(&Caller::current(), &run, order.version);
         log.set_span(span.clone());
         let executed = async move {
-            let ended = suites.execute_suite(&run, Arc::new(order), &mut log, stopped, reached).await;
+            let ended = suites.execute_suite(&run, Arc::new(order), &mut log, stopped, progress).await;
             lock(&suites.in_progress).remove(&run);
             drop(clock);
             if let Err(error) = ended {

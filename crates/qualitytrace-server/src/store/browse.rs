@@ -67,7 +67,8 @@ impl Store {
     pub async fn last_arrivals(&self, traces: &[TraceId]) -> Result<HashMap<TraceId, Timestamp>, Error> {
         let failed = failed("look for the last arrivals of traces");
         let select = "SELECT trace_id, MAX(arrived) AS arrived FROM chunks WHERE signal = 0 AND trace_id IN";
-        let rows = self.of_traces(&format!("{select} ({}) GROUP BY trace_id", places(traces)), traces).await;
+        let rows =
+            self.of_traces(&format!("{select} ({}) GROUP BY trace_id", placeholders(traces)), traces).await;
         let rows = rows.map_err(&failed)?;
         rows.iter().map(arrival).filter_map(Result::transpose).collect::<Result<_, _>>().map_err(&failed)
     }
@@ -75,7 +76,8 @@ impl Store {
     /// Loads the chunks of these traces that hold spans, in order of arrival.
     pub async fn span_chunks(&self, traces: &[TraceId]) -> Result<Vec<(TraceId, StoredChunk)>, Error> {
         let select = "SELECT trace_id, arrived, data FROM chunks WHERE signal = 0 AND trace_id IN";
-        let rows = self.of_traces(&format!("{select} ({}) ORDER BY arrived", places(traces)), traces).await;
+        let rows =
+            self.of_traces(&format!("{select} ({}) ORDER BY arrived", placeholders(traces)), traces).await;
         chunks(rows)
     }
 
@@ -86,7 +88,7 @@ impl Store {
         }
         let select = "SELECT trace_id, arrived, data FROM chunks WHERE signal = 0 AND arrived IN";
         // Only numbered placeholders become part of this SQL.
-        let query = sqlx::query(AssertSqlSafe(format!("{select} ({})", places(arrivals))));
+        let query = sqlx::query(AssertSqlSafe(format!("{select} ({})", placeholders(arrivals))));
         let query = arrivals.iter().fold(query, |query, at| query.bind(signed(at.as_nanos())));
         chunks(query.fetch_all(&self.read).await)
     }
@@ -100,7 +102,7 @@ impl Store {
         let failed = failed("list the runs of traces");
         // The beginning of a sealed value.
         let select = r#"SELECT trace_id, test_id, variables FROM runs WHERE variables LIKE '%{"secret":%' AND trace_id IN"#;
-        let text = format!("{select} ({}) ORDER BY test_id, number", places(traces));
+        let text = format!("{select} ({}) ORDER BY test_id, number", placeholders(traces));
         let mut found = Vec::new();
         for row in self.of_traces(&text, traces).await.map_err(&failed)? {
             let id: Vec<u8> = row.try_get("trace_id").map_err(&failed)?;
@@ -135,7 +137,7 @@ fn chunks(rows: Result<Vec<AnyRow>, sqlx::Error>) -> Result<Vec<(TraceId, Stored
 }
 
 /// `$1, $2, ...`: a placeholder for each item.
-pub(super) fn places<T>(items: &[T]) -> String {
+pub(super) fn placeholders<T>(items: &[T]) -> String {
     (1..=items.len()).map(|at| format!("${at}")).collect::<Vec<_>>().join(", ")
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
 
-use super::browse::places;
+use super::browse::placeholders;
 use super::chunks::{signed, unsigned};
 use super::{Error, Store, failed};
 
@@ -167,7 +167,7 @@ impl Store {
                  ORDER BY l.number DESC LIMIT 1 OFFSET {}), 0)
              WHERE n.test_id IN ({}) ORDER BY r.test_id, r.number DESC",
             HISTORY - 1,
-            places(tests)
+            placeholders(tests)
         );
         let query = sqlx::query(AssertSqlSafe(text));
         let query = tests.iter().fold(query, |query, test| query.bind(*test));
@@ -221,8 +221,8 @@ impl RunFilter {
         numbered("r.created <", self.to.is_some());
         numbered("r.number <", self.test.is_some() && self.behind.is_some());
         if self.test.is_none() && self.behind.is_some() {
-            let places = format!("${}, ${}, ${}", next + 1, next + 2, next + 3);
-            conditions.push(format!("(r.created, r.test_id, r.number) < ({places})"));
+            let cursor = format!("${}, ${}, ${}", next + 1, next + 2, next + 3);
+            conditions.push(format!("(r.created, r.test_id, r.number) < ({cursor})"));
         }
         // The runs of one test are read by their number, all others by their time.
         let order = match self.test {

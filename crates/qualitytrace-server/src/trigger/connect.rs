@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::failure::{Failure, Place, Reason, tls_cause};
+use super::failure::{Endpoint, Failure, Reason, tls_cause};
 use super::progress;
 use crate::limits::Limits;
 use crate::limits::deny::Deny;
@@ -81,13 +81,13 @@ impl Gate {
 
     /// Refuses a host that another process will connect to, also by the addresses that its name has here and now. A
     /// name that is unknown here may be known there.
-    pub(super) async fn host_elsewhere(&self, place: &Place) -> Result<(), Failure> {
-        self.host(&place.host)?;
+    pub(super) async fn host_elsewhere(&self, endpoint: &Endpoint) -> Result<(), Failure> {
+        self.host(&endpoint.host)?;
         if self.deny == Deny::default() {
             return Ok(());
         }
-        match self.addresses(bare(&place.host), 0).await {
-            Err(error) => match Failure::of_lookup(place, &error) {
+        match self.addresses(bare(&endpoint.host), 0).await {
+            Err(error) => match Failure::of_lookup(endpoint, &error) {
                 failure if failure.reason == Reason::Denied => Err(failure),
                 _ => Ok(()),
             },
@@ -115,27 +115,27 @@ impl Gate {
     /// Connects; `alpn` lists the protocols to negotiate with TLS, if any.
     pub(super) async fn connect(
         &self,
-        place: &Place,
+        endpoint: &Endpoint,
         security: &Security,
         alpn: &[&[u8]],
     ) -> Result<Box<dyn Connection>, Failure> {
-        progress::asks(place, None);
-        progress::connecting(self.open(place, security, alpn)).await
+        progress::asks(endpoint, None);
+        progress::connecting(self.open(endpoint, security, alpn)).await
     }
 
     async fn open(
         &self,
-        place: &Place,
+        endpoint: &Endpoint,
         security: &Security,
         alpn: &[&[u8]],
     ) -> Result<Box<dyn Connection>, Failure> {
-        let host = bare(&place.host);
-        let addresses = self.addresses(host, place.port.unwrap_or(443)).await;
-        let addresses = addresses.map_err(|error| Failure::of_lookup(place, &error))?;
+        let host = bare(&endpoint.host);
+        let addresses = self.addresses(host, endpoint.port.unwrap_or(443)).await;
+        let addresses = addresses.map_err(|error| Failure::of_lookup(endpoint, &error))?;
         let stream = TcpStream::connect(addresses.as_slice()).await.map_err(|error| {
             let refused = error.kind() == ErrorKind::ConnectionRefused;
             let reason = if refused { Reason::Refused } else { Reason::Unreachable };
-            Failure::at(place, reason, &error.to_string())
+            Failure::at(endpoint, reason, &error.to_string())
         })?;
         // A trigger is one small request: it must not be delayed by Nagle's algorithm.
         let _ = stream.set_nodelay(true);
@@ -143,10 +143,10 @@ impl Gate {
             return Ok(Box::new(stream));
         };
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|error| Failure::at(place, Reason::Tls, &error.to_string()))?;
+            .map_err(|error| Failure::at(endpoint, Reason::Tls, &error.to_string()))?;
         let config = certificates.client(alpn)?;
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-        Ok(Box::new(stream.map_err(|error| Failure::at(place, Reason::Tls, &tls_cause(&error)))?))
+        Ok(Box::new(stream.map_err(|error| Failure::at(endpoint, Reason::Tls, &tls_cause(&error)))?))
     }
 }
 

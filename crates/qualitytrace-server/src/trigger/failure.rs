@@ -98,7 +98,7 @@ impl fmt::Display for Failure {
 
 /// The peer of a trigger, and the setting that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Endpoint {
     pub(super) role: Role,
     pub(super) host: String,
     pub(super) port: Option<u16>,
@@ -126,7 +126,7 @@ impl Role {
     }
 }
 
-impl Place {
+impl Endpoint {
     /// Formats the address, with the role unless it is the system under test.
     pub(super) fn named(&self) -> String {
         match self.role {
@@ -141,7 +141,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.port {
             Some(port) => write!(f, "{}:{port}", self.host),
@@ -163,14 +163,14 @@ impl Failure {
         Self { reason, message, targets_localhost: false, running_on_container: false }
     }
 
-    /// Describes a failure of a request to `place`.
-    pub(super) fn at(place: &Place, reason: Reason, cause: &str) -> Self {
-        let Place { role, host, setting, .. } = place;
-        let named = place.named();
+    /// Describes a failure of a request to `endpoint`.
+    pub(super) fn at(endpoint: &Endpoint, reason: Reason, cause: &str) -> Self {
+        let Endpoint { role, host, setting, .. } = endpoint;
+        let named = endpoint.named();
         let message = match reason {
             Reason::Dns => format!("the host `{host}` is unknown; check the name in {setting}"),
             Reason::Refused => {
-                format!("nothing listens on {place}; start {} or correct {setting}", role.name())
+                format!("nothing listens on {endpoint}; start {} or correct {setting}", role.name())
             }
             Reason::Unreachable => format!("{named} cannot be reached: {cause}"),
             Reason::Tls => format!("the TLS handshake with {named} failed: {cause}"),
@@ -187,26 +187,26 @@ impl Failure {
                 format!("the request to {named} is not valid: {cause}")
             }
         };
-        Self { targets_localhost: place.is_localhost(), ..Self::told(reason, message) }
+        Self { targets_localhost: endpoint.is_localhost(), ..Self::told(reason, message) }
     }
 
     /// Describes why a host could not be resolved.
-    pub(super) fn of_lookup(place: &Place, error: &std::io::Error) -> Self {
+    pub(super) fn of_lookup(endpoint: &Endpoint, error: &std::io::Error) -> Self {
         let denied = error.get_ref().and_then(|cause| cause.downcast_ref::<Denied>());
         denied.map_or_else(
-            || Self::at(place, Reason::Dns, &error.to_string()),
-            |denied| Self::at(place, Reason::Denied, &denied.to_string()),
+            || Self::at(endpoint, Reason::Dns, &error.to_string()),
+            |denied| Self::at(endpoint, Reason::Denied, &denied.to_string()),
         )
     }
 
     /// Classifies and describes an error of the HTTP client.
-    pub(super) fn of_request(error: &reqwest::Error, place: &Place) -> Self {
+    pub(super) fn of_request(error: &reqwest::Error, endpoint: &Endpoint) -> Self {
         let reason = classify(error);
         if let Some(denied) = denied(error) {
-            return Self::at(place, Reason::Denied, &denied.to_string());
+            return Self::at(endpoint, Reason::Denied, &denied.to_string());
         }
         let cause = if reason == Reason::Tls { tls_cause(error) } else { root_cause(error) };
-        Self::at(place, reason, &cause)
+        Self::at(endpoint, reason, &cause)
     }
 
     /// Appends text to the message.
@@ -354,8 +354,8 @@ mod tests {
 
     fn check(host: &str, reason: Reason, is_told: bool) {
         let (host, setting) = (host.to_owned(), "the trigger's url");
-        let place = Place { role: Role::System, host, port: Some(80), setting };
-        let failure = Failure::at(&place, reason, "x");
+        let endpoint = Endpoint { role: Role::System, host, port: Some(80), setting };
+        let failure = Failure::at(&endpoint, reason, "x");
         assert!(!failure.running_on_container);
         let failure = failure.within_container();
         assert!(failure.running_on_container);

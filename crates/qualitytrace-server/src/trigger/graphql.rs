@@ -9,8 +9,8 @@ use qualitytrace_core::definition::trigger::{Body, Graphql, Header, Http};
 use qualitytrace_core::run::Reply;
 use serde_json::{Map, Value, json};
 
-use super::failure::{Failure, Place, Reason};
-use super::http::{Sender, place_of};
+use super::failure::{Endpoint, Failure, Reason};
+use super::http::{Sender, endpoint_of};
 use super::propagation::Context;
 
 /// The largest introspection response that is read.
@@ -26,24 +26,24 @@ pub(super) async fn send(
     let body = body(graphql);
     if graphql.introspection {
         let asked = request(graphql, &json!({ "query": schema::QUESTION }));
-        let place = place_of(&asked)?;
+        let endpoint = endpoint_of(&asked)?;
         // The introspection request is not part of the trace.
-        let described = description(sender.send(&asked, None, SCHEMA_BYTES).await?, &place)?;
+        let described = description(sender.send(&asked, None, SCHEMA_BYTES).await?, &endpoint)?;
         schema::check(&body, &described)
-            .map_err(|problem| Failure::told(problem.reason(), problem.told(&place)))?;
+            .map_err(|problem| Failure::told(problem.reason(), problem.told(&endpoint)))?;
     }
     sender.send(&request(graphql, &body), Some(context), reply_bytes).await
 }
 
 /// Extracts the schema from the introspection response.
-fn description(reply: Reply, place: &Place) -> Result<Value, Failure> {
+fn description(reply: Reply, endpoint: &Endpoint) -> Result<Value, Failure> {
     let Reply::Http { reason, body, truncated, .. } = reply else {
-        return Err(Failure::at(place, Reason::Protocol, "this is no answer over HTTP"));
+        return Err(Failure::at(endpoint, Reason::Protocol, "this is no answer over HTTP"));
     };
     if truncated {
         let cause =
             format!("the schema is larger than {SCHEMA_BYTES} bytes; remove the trigger's `introspection`");
-        return Err(Failure::at(place, Reason::TooLarge, &cause));
+        return Err(Failure::at(endpoint, Reason::TooLarge, &cause));
     }
     let mut answer: Value = serde_json::from_str(&body).unwrap_or_default();
     let schema = answer["data"]["__schema"].take();
@@ -52,7 +52,7 @@ fn description(reply: Reply, place: &Place) -> Result<Value, Failure> {
     }
     let told = answer["errors"][0]["message"].as_str().map_or(reason, ToOwned::to_owned);
     let message = format!(
-        "{place} does not return its schema ({told}); allow introspection there, or remove the trigger's `introspection`"
+        "{endpoint} does not return its schema ({told}); allow introspection there, or remove the trigger's `introspection`"
     );
     Err(Failure::told(Reason::Protocol, message))
 }

@@ -17,16 +17,16 @@ use http::Uri;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use prost_reflect::{DescriptorPool, MethodDescriptor};
-use qualitytrace_core::definition::trigger::{ApiKeyPlace, Auth, Grpc};
+use qualitytrace_core::definition::trigger::{ApiKeyLocation, Auth, Grpc};
 use qualitytrace_core::run::{GrpcReply, Reply};
 use qualitytrace_telemetry::codec::Verbatim;
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::{Ascii, Binary, KeyAndValueRef, MetadataKey, MetadataMap, MetadataValue};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{self, Channel};
 use tonic::{Code, Status, TimeoutExpired};
 
 use super::connect::{Gate, Security};
-use super::failure::{Failure, Place, Reason, Role, causes, root_cause};
+use super::failure::{Endpoint, Failure, Reason, Role, causes, root_cause};
 use super::http::{Sender, basic};
 use super::progress;
 use super::propagation::Context;
@@ -47,16 +47,16 @@ pub(super) async fn send(
     http: &Sender,
     reply_bytes: u64,
 ) -> Result<Reply, Failure> {
-    let (place, tls) = place(&call.address.value)?;
+    let (endpoint, tls) = endpoint(&call.address.value)?;
     let security = if tls || call.tls.is_some() {
         Security::Tls(http.gate().certificates(call.tls.as_ref(), call.ssl_verification))
     } else {
         Security::Plain
     };
     let timeout = call.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
-    let work = exchange(call, context, http, &place, &security, timeout, reply_bytes);
+    let work = exchange(call, context, http, &endpoint, &security, timeout, reply_bytes);
     let plain = security == Security::Plain;
-    progress::within(timeout, &place, work).await.map_err(|failure| match failure.reason {
+    progress::within(timeout, &endpoint, work).await.map_err(|failure| match failure.reason {
         // A server that expects TLS closes the connection, or sends bytes that are not HTTP/2.
         Reason::Cut | Reason::Protocol | Reason::Unreachable if plain => {
             failure.and("; check that it is a gRPC server; if it speaks TLS, write the trigger's `tls: true`")
@@ -69,7 +69,7 @@ async fn exchange(
     call: &Grpc,
     context: &Context,
     http: &Sender,
-    place: &Place,
+    endpoint: &Endpoint,
     security: &Security,
     timeout: Duration,
     reply_bytes: u64,
@@ -82,11 +82,11 @@ async fn exchange(
     let known = given.map(|pool| prepare(&pool, &service, &method, call).map(|ready| (pool, ready)));
     let known = known.transpose()?;
     let limit = usize::try_from(reply_bytes).unwrap_or(usize::MAX);
-    let mut client = client(place, security, limit, http.gate()).await?;
+    let mut client = client(endpoint, security, limit, http.gate()).await?;
     let (pool, (method, messages)) = match known {
         Some(known) => known,
         None => {
-            let pool = reflection::describe(&mut client, &metadata, &service, place).await?;
+            let pool = reflection::describe(&mut client, &metadata, &service, endpoint).await?;
             let ready = prepare(&pool, &service, &method, call)?;
             (pool, ready)
         }
@@ -102,7 +102,7 @@ async fn exchange(
     let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
     let path = PathAndQuery::try_from(path).map_err(|error| Failure::invalid(error.to_string()))?;
     let ready = client.ready().await;
-    ready.map_err(|error| Failure::at(place, Reason::Unreachable, &root_cause(&error)))?;
+    ready.map_err(|error| Failure::at(endpoint, Reason::Unreachable, &root_cause(&error)))?;
     let mut reply = GrpcReply { status: name(Code::Ok).to_owned(), ..GrpcReply::default() };
     let ended = match client.streaming(request, path, Verbatim).await {
         Ok(answer) => {
@@ -117,7 +117,7 @@ async fn exchange(
         }
     };
     if let Some(status) = ended {
-        if let Some(failure) = transport_failure(&status, place) {
+        if let Some(failure) = transport_failure(&status, endpoint) {
             return Err(failure);
         }
         reply.code = status.code().into();
@@ -205,7 +205,7 @@ async fn read(
 }
 
 /// Parses host and port of an address, and whether it asks for TLS.
-fn place(address: &str) -> Result<(Place, bool), Failure> {
+fn endpoint(address: &str) -> Result<(Endpoint, bool), Failure> {
     let text = address.trim();
     let wrong =
         || Failure::invalid(format!("`{text}` is no address; write the trigger's `address` as host:port"));
@@ -226,16 +226,21 @@ fn place(address: &str) -> Result<(Place, bool), Failure> {
         (None, true) => Some(if tls { 443 } else { 80 }),
         (port, _) => port,
     };
-    Ok((Place { role: Role::System, host, port, setting: "the trigger's address" }, tls))
+    Ok((Endpoint { role: Role::System, host, port, setting: "the trigger's address" }, tls))
 }
 
 /// Creates a client on a connection of its own.
-async fn client(place: &Place, security: &Security, limit: usize, gate: &Gate) -> Result<Client, Failure> {
-    let connection = Mutex::new(Some(gate.connect(place, security, &[b"h2"]).await?));
-    let uri = |scheme: &str| format!("{scheme}://{place}").parse::<Uri>();
+async fn client(
+    endpoint: &Endpoint,
+    security: &Security,
+    limit: usize,
+    gate: &Gate,
+) -> Result<Client, Failure> {
+    let connection = Mutex::new(Some(gate.connect(endpoint, security, &[b"h2"]).await?));
+    let uri = |scheme: &str| format!("{scheme}://{endpoint}").parse::<Uri>();
     let origin = uri(if *security == Security::Plain { "http" } else { "https" });
-    let (Ok(endpoint), Ok(origin)) = (uri("http"), origin) else {
-        return Err(Failure::invalid(format!("`{place}` is no address")));
+    let (Ok(http), Ok(origin)) = (uri("http"), origin) else {
+        return Err(Failure::invalid(format!("`{endpoint}` is no address")));
     };
     // The connection exists already. A second one is refused, because its failure would not be classified.
     let connector = tower::service_fn(move |_: Uri| {
@@ -244,8 +249,8 @@ async fn client(place: &Place, security: &Security, limit: usize, gate: &Gate) -
             connection.map(TokioIo::new).ok_or(std::io::Error::other("the connection was lost")),
         )
     });
-    let channel = Endpoint::from(endpoint).origin(origin).connect_with_connector(connector).await;
-    let channel = channel.map_err(|error| Failure::at(place, Reason::Unreachable, &root_cause(&error)))?;
+    let channel = transport::Endpoint::from(http).origin(origin).connect_with_connector(connector).await;
+    let channel = channel.map_err(|error| Failure::at(endpoint, Reason::Unreachable, &root_cause(&error)))?;
     Ok(Client::new(channel)
         .max_decoding_message_size(limit)
         .accept_compressed(CompressionEncoding::Gzip)
@@ -266,10 +271,10 @@ fn metadata(call: &Grpc, auth: Option<&Auth>) -> Result<MetadataMap, Failure> {
             append(&mut metadata, "authorization", &login)?;
         }
         Some(Auth::Bearer { token }) => append(&mut metadata, "authorization", &token.value)?,
-        Some(Auth::ApiKey { key, value, place: ApiKeyPlace::Header }) => {
+        Some(Auth::ApiKey { key, value, place: ApiKeyLocation::Header }) => {
             append(&mut metadata, &key.value, &value.value)?;
         }
-        Some(Auth::ApiKey { place: ApiKeyPlace::Query, .. }) => {
+        Some(Auth::ApiKey { place: ApiKeyLocation::Query, .. }) => {
             return Err(Failure::invalid("a gRPC call has no query; send the API key `in: header`"));
         }
     }
@@ -307,14 +312,14 @@ fn pairs(metadata: &MetadataMap) -> Vec<(String, String)> {
 }
 
 /// Returns a failure if a status was made by the client library, not by the server.
-fn transport_failure(status: &Status, place: &Place) -> Option<Failure> {
+fn transport_failure(status: &Status, endpoint: &Endpoint) -> Option<Failure> {
     if status.code() == Code::OutOfRange && status.message().starts_with(TOO_LARGE) {
-        return Some(Failure::at(place, Reason::TooLarge, "raise `limits.replyBytes`"));
+        return Some(Failure::at(endpoint, Reason::TooLarge, "raise `limits.replyBytes`"));
     }
     let source = status.source()?;
     let expired = causes(status).any(<dyn Error>::is::<TimeoutExpired>);
     let reason = if expired { Reason::Timeout } else { Reason::Cut };
-    Some(Failure::at(place, reason, &root_cause(source)))
+    Some(Failure::at(endpoint, reason, &root_cause(source)))
 }
 
 /// Returns the canonical name of a status code.

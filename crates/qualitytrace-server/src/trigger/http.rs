@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use base64::Engine;
 use futures_util::StreamExt;
-use qualitytrace_core::definition::trigger::{ApiKeyPlace, Auth, Http, HttpVersion, Tls};
+use qualitytrace_core::definition::trigger::{ApiKeyLocation, Auth, Http, HttpVersion, Tls};
 use qualitytrace_core::run::Reply;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode, Url};
 
 use super::connect::Gate;
-use super::failure::{Failure, Place, Reason, Role};
+use super::failure::{Endpoint, Failure, Reason, Role};
 use super::progress;
 use super::propagation::Context;
 use clients::{Clients, Settings};
@@ -47,7 +47,7 @@ impl Sender {
     /// Refuses an address that is not allowed, for a connection that another process makes.
     pub(super) async fn admits_elsewhere(&self, address: &str) -> Result<(), Failure> {
         match url(address, "url") {
-            Ok(url) => self.gate.host_elsewhere(&place(&url, URL)).await,
+            Ok(url) => self.gate.host_elsewhere(&endpoint(&url, URL)).await,
             // An invalid URL is reported by the process that connects.
             Err(_) => Ok(()),
         }
@@ -61,8 +61,8 @@ impl Sender {
         reply_bytes: u64,
     ) -> Result<Reply, Failure> {
         let timeout = request.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
-        let place = place_of(request)?;
-        progress::within(timeout, &place, self.exchange(request, context, reply_bytes)).await
+        let endpoint = endpoint_of(request)?;
+        progress::within(timeout, &endpoint, self.exchange(request, context, reply_bytes)).await
     }
 
     async fn exchange(
@@ -103,7 +103,7 @@ impl Sender {
             })
             .collect();
         let settings = self.settings(request, &step.url)?;
-        let failed = |error: reqwest::Error| failure(&error, &place(&step.url, URL), &step.url, &settings);
+        let failed = |error: reqwest::Error| failure(&error, &endpoint(&step.url, URL), &step.url, &settings);
         let (body, truncated) = read(response, reply_bytes).await.map_err(failed)?;
         let binary = is_binary(&body, truncated);
         let body = String::from_utf8_lossy(&body).into_owned();
@@ -120,15 +120,15 @@ impl Sender {
     /// Sends one request of a trigger, without following redirects.
     async fn ask(&self, request: &Http, step: &Step) -> Result<Response, Failure> {
         let Step { url, method, headers, with_body } = step;
-        let (place, settings) = (place(url, URL), self.settings(request, url)?);
+        let (endpoint, settings) = (endpoint(url, URL), self.settings(request, url)?);
         self.clients.admit(url, &settings).await?;
-        progress::asks(&place, settings.proxy.serving(url));
+        progress::asks(&endpoint, settings.proxy.serving(url));
         let mut builder = self.clients.of(&settings)?.request(method.clone(), url.clone());
         if *with_body {
             builder = body::attach(builder, &request.body, headers)?;
         }
         let sent = builder.headers(headers.clone()).send().await;
-        sent.map_err(|error| unanswered(&error, &place, url, &settings))
+        sent.map_err(|error| unanswered(&error, &endpoint, url, &settings))
     }
 
     /// Returns the credentials for a call that does not use this client; fetches a token if needed.
@@ -164,8 +164,8 @@ impl Sender {
 }
 
 /// Describes why there is no response. The peer that failed may be the proxy.
-fn failure(error: &reqwest::Error, place: &Place, url: &Url, settings: &Settings) -> Failure {
-    let failure = Failure::of_request(error, place);
+fn failure(error: &reqwest::Error, endpoint: &Endpoint, url: &Url, settings: &Settings) -> Failure {
+    let failure = Failure::of_request(error, endpoint);
     match (failure.reason, settings.proxy.serving(url)) {
         (Reason::Dns | Reason::Refused, Some(proxy)) => Failure::of_request(error, &proxy),
         (Reason::Unreachable, Some(proxy)) => failure.and(&format!(" (through the proxy {proxy})")),
@@ -175,28 +175,28 @@ fn failure(error: &reqwest::Error, place: &Place, url: &Url, settings: &Settings
 
 /// Like [`failure`], before the response began. A server that is addressed in the wrong protocol closes the connection,
 /// or sends bytes that are not HTTP.
-fn unanswered(error: &reqwest::Error, place: &Place, url: &Url, settings: &Settings) -> Failure {
-    let failure = failure(error, place, url, settings);
+fn unanswered(error: &reqwest::Error, endpoint: &Endpoint, url: &Url, settings: &Settings) -> Failure {
+    let failure = failure(error, endpoint, url, settings);
     match failure.reason {
         Reason::Cut | Reason::Protocol | Reason::Tls if settings.version == Some(HttpVersion::Two) => {
             failure.and("; if it does not speak HTTP/2, remove the trigger's `httpVersion`")
         }
         Reason::Cut | Reason::Protocol if url.scheme() == "http" => {
-            failure.and(&format!("; if it speaks TLS, write `https://` in {}", place.setting))
+            failure.and(&format!("; if it speaks TLS, write `https://` in {}", endpoint.setting))
         }
         _ => failure,
     }
 }
 
 /// Returns the peer of a request.
-pub(super) fn place_of(request: &Http) -> Result<Place, Failure> {
-    Ok(place(&url(&request.url.value, "url")?, URL))
+pub(super) fn endpoint_of(request: &Http) -> Result<Endpoint, Failure> {
+    Ok(endpoint(&url(&request.url.value, "url")?, URL))
 }
 
 /// Returns the peer of a URL.
-fn place(url: &Url, setting: &'static str) -> Place {
+fn endpoint(url: &Url, setting: &'static str) -> Endpoint {
     let host = url.host_str().unwrap_or_default().to_owned();
-    Place { role: Role::System, host, port: url.port_or_known_default(), setting }
+    Endpoint { role: Role::System, host, port: url.port_or_known_default(), setting }
 }
 
 /// Parses the URL of a trigger's key; the scheme defaults to `http`.
@@ -241,10 +241,10 @@ fn authorize(auth: &Auth, url: &mut Url, headers: &mut HeaderMap) -> Result<(), 
         Auth::Bearer { token } => {
             headers.insert(AUTHORIZATION, secret(AUTHORIZATION.as_str(), &token.value)?);
         }
-        Auth::ApiKey { key, value, place: ApiKeyPlace::Header } => {
+        Auth::ApiKey { key, value, place: ApiKeyLocation::Header } => {
             headers.insert(header_name(&key.value)?, secret(&key.value, &value.value)?);
         }
-        Auth::ApiKey { key, value, place: ApiKeyPlace::Query } => {
+        Auth::ApiKey { key, value, place: ApiKeyLocation::Query } => {
             url.query_pairs_mut().append_pair(&key.value, &value.value);
         }
         // The token has been fetched before.

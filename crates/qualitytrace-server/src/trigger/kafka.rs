@@ -25,7 +25,7 @@ use qualitytrace_core::definition::trigger::Kafka;
 use qualitytrace_core::run::Reply;
 
 use super::connect::{Gate, Security};
-use super::failure::{Failure, Place, Reason, Role};
+use super::failure::{Endpoint, Failure, Reason, Role};
 use super::progress;
 use super::propagation::Context;
 use crate::clock;
@@ -46,8 +46,8 @@ const SETTING: &str = "the trigger's `brokerUrls`";
 
 /// Sends the message of a trigger and waits until the broker acknowledges it.
 pub(super) async fn send(message: &Kafka, context: &Context, gate: &Gate) -> Result<Reply, Failure> {
-    let brokers: Vec<Place> =
-        message.broker_urls.iter().map(|url| place(&url.value)).collect::<Result<_, _>>()?;
+    let brokers: Vec<Endpoint> =
+        message.broker_urls.iter().map(|url| endpoint(&url.value)).collect::<Result<_, _>>()?;
     let Some(first) = brokers.first() else {
         return Err(Failure::invalid("the trigger names no broker; write host:port under its `brokerUrls`"));
     };
@@ -65,7 +65,7 @@ pub(super) async fn send(message: &Kafka, context: &Context, gate: &Gate) -> Res
 async fn deliver(
     message: &Kafka,
     context: &Context,
-    brokers: &[Place],
+    brokers: &[Endpoint],
     timeout: Duration,
     gate: &Gate,
 ) -> Result<Reply, Failure> {
@@ -82,7 +82,7 @@ async fn deliver(
             tokio::time::sleep(PAUSE).await;
         }
         let cluster = metadata(&mut broker, &message.topic.value).await?;
-        let (partition, leader) = match target(&cluster, message, &broker.place) {
+        let (partition, leader) = match target(&cluster, message, &broker.endpoint) {
             Ok(target) => target,
             Err(Refusal::Passing(failure)) => {
                 last = Some(failure);
@@ -90,8 +90,8 @@ async fn deliver(
             }
             Err(Refusal::Final(failure)) => return Err(failure),
         };
-        if leader != broker.place {
-            let named_by = broker.place;
+        if leader != broker.endpoint {
+            let named_by = broker.endpoint;
             broker = Broker::connect(&leader, &security, message.authentication.as_ref(), gate)
                 .await
                 .map_err(|failure| advertised(&failure, &named_by))?;
@@ -108,7 +108,7 @@ async fn deliver(
 /// Connects to the first broker that can be reached; fails with the failure of the last. Each broker gets an equal
 /// share of the timeout.
 async fn any_of(
-    brokers: &[Place],
+    brokers: &[Endpoint],
     message: &Kafka,
     security: &Security,
     timeout: Duration,
@@ -116,9 +116,9 @@ async fn any_of(
 ) -> Result<Broker, Failure> {
     let mut last = Failure::invalid("the trigger names no broker");
     let share = timeout / u32::try_from(brokers.len()).unwrap_or(u32::MAX).max(1);
-    for place in brokers {
-        let connecting = Broker::connect(place, security, message.authentication.as_ref(), gate);
-        match progress::within(share, place, connecting).await {
+    for endpoint in brokers {
+        let connecting = Broker::connect(endpoint, security, message.authentication.as_ref(), gate);
+        match progress::within(share, endpoint, connecting).await {
             Ok(broker) => return Ok(broker),
             Err(failure) => last = failure,
         }
@@ -127,7 +127,7 @@ async fn any_of(
 }
 
 /// Adds which broker advertised an address that the user did not write.
-fn advertised(failure: &Failure, named_by: &Place) -> Failure {
+fn advertised(failure: &Failure, named_by: &Endpoint) -> Failure {
     let message = format!(
         "{}; the broker at {named_by} names this address: check its `advertised.listeners`",
         failure.message
@@ -151,7 +151,7 @@ async fn metadata(broker: &mut Broker, topic: &str) -> Result<MetadataResponse, 
 }
 
 /// Returns the partition for the message, and its leader.
-fn target(cluster: &MetadataResponse, message: &Kafka, asked: &Place) -> Result<(i32, Place), Refusal> {
+fn target(cluster: &MetadataResponse, message: &Kafka, asked: &Endpoint) -> Result<(i32, Endpoint), Refusal> {
     let topic = cluster.topics.first().cloned().unwrap_or_else(MetadataResponseTopic::default);
     refused(topic.error_code, message, asked)?;
     let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
@@ -168,7 +168,7 @@ fn target(cluster: &MetadataResponse, message: &Kafka, asked: &Place) -> Result<
         return Ok((index, asked.clone()));
     };
     let port = u16::try_from(leader.port).ok();
-    Ok((index, Place { role: Role::System, host: leader.host.to_string(), port, setting: SETTING }))
+    Ok((index, Endpoint { role: Role::System, host: leader.host.to_string(), port, setting: SETTING }))
 }
 
 async fn produce(
@@ -190,14 +190,14 @@ async fn produce(
     let Some(answer) = answer else {
         return Err(broker.odd("it does not say what became of the message"));
     };
-    Ok(refused(answer.error_code, message, &broker.place).map(|()| answer.base_offset))
+    Ok(refused(answer.error_code, message, &broker.endpoint).map(|()| answer.base_offset))
 }
 
 /// Maps the error code of a broker to a refusal.
-fn refused(code: i16, message: &Kafka, place: &Place) -> Result<(), Refusal> {
+fn refused(code: i16, message: &Kafka, endpoint: &Endpoint) -> Result<(), Refusal> {
     let Some(error) = ResponseError::try_from_code(code) else { return Ok(()) };
     let topic = &message.topic.value;
-    let at = |reason: Reason, cause: String| Failure::at(place, reason, &cause);
+    let at = |reason: Reason, cause: String| Failure::at(endpoint, reason, &cause);
     Err(match error {
         ResponseError::UnknownTopicOrPartition => Refusal::Passing(at(
             Reason::Missing,
@@ -268,7 +268,7 @@ fn name(topic: &str) -> TopicName {
 }
 
 /// Parses host and port of a broker; a scheme is ignored.
-fn place(text: &str) -> Result<Place, Failure> {
+fn endpoint(text: &str) -> Result<Endpoint, Failure> {
     let wrong =
         || Failure::invalid(format!("`{text}` is no broker; write the trigger's `brokerUrls` as host:port"));
     let address = text.trim();
@@ -278,7 +278,7 @@ fn place(text: &str) -> Result<Place, Failure> {
         return Err(wrong());
     }
     let port = authority.port_u16().or(Some(PORT));
-    Ok(Place { role: Role::System, host: authority.host().to_owned(), port, setting: SETTING })
+    Ok(Endpoint { role: Role::System, host: authority.host().to_owned(), port, setting: SETTING })
 }
 
 #[cfg(test)]
@@ -296,13 +296,13 @@ mod tests {
     #[test]
     fn a_broker_is_host_and_port() {
         let check = |text: &str, host: &str, port: u16| {
-            let place = place(text).unwrap();
-            assert_eq!((place.host.as_str(), place.port), (host, Some(port)));
+            let endpoint = endpoint(text).unwrap();
+            assert_eq!((endpoint.host.as_str(), endpoint.port), (host, Some(port)));
         };
         check("kafka", "kafka", 9092);
         check(" kafka:29092 ", "kafka", 29092);
         check("PLAINTEXT://kafka:29092/", "kafka", 29092);
         check("[::1]:9093", "[::1]", 9093);
-        assert_eq!(place("a b").unwrap_err().reason, Reason::Invalid);
+        assert_eq!(endpoint("a b").unwrap_err().reason, Reason::Invalid);
     }
 }

@@ -3,15 +3,15 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use super::failure::{Failure, Place, Reason};
+use super::failure::{Endpoint, Failure, Reason};
 
 tokio::task_local! {
     static PROGRESS: RefCell<Progress>;
 }
 
 struct Progress {
-    place: Place,
-    proxy: Option<Place>,
+    endpoint: Endpoint,
+    proxy: Option<Endpoint>,
     stage: Stage,
 }
 
@@ -27,10 +27,10 @@ enum Stage {
 /// Runs the work, which starts at this peer, with a timeout.
 pub(super) fn within<T>(
     time: Duration,
-    place: &Place,
+    endpoint: &Endpoint,
     work: impl Future<Output = Result<T, Failure>> + Send,
 ) -> impl Future<Output = Result<T, Failure>> + Send {
-    let beginning = Progress { place: place.clone(), proxy: None, stage: Stage::Asking };
+    let beginning = Progress { endpoint: endpoint.clone(), proxy: None, stage: Stage::Asking };
     let work = Box::pin(work);
     let limited = async move {
         let done = tokio::time::timeout(time, work).await;
@@ -40,8 +40,8 @@ pub(super) fn within<T>(
 }
 
 /// Records that a peer is being asked now, through this proxy if there is one.
-pub(super) fn asks(place: &Place, proxy: Option<Place>) {
-    note(|progress| *progress = Progress { place: place.clone(), proxy, stage: Stage::Asking });
+pub(super) fn asks(endpoint: &Endpoint, proxy: Option<Endpoint>) {
+    note(|progress| *progress = Progress { endpoint: endpoint.clone(), proxy, stage: Stage::Asking });
 }
 
 /// Records the stage while a connection is being made.
@@ -65,9 +65,9 @@ fn note(change: impl FnOnce(&mut Progress)) {
 impl Progress {
     /// Describes the timeout.
     fn late(&self) -> Failure {
-        let whom = self.proxy.as_ref().unwrap_or(&self.place);
+        let whom = self.proxy.as_ref().unwrap_or(&self.endpoint);
         let behind = match &self.proxy {
-            Some(_) => format!("check whether the proxy reaches {}, or ", self.place),
+            Some(_) => format!("check whether the proxy reaches {}, or ", self.endpoint),
             None => String::new(),
         };
         let raise = "raise the trigger's `timeout`";

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::diagnostic::Diagnostic;
-use super::places::Places;
+use super::utf16::Utf16Offsets;
 
 /// A form of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -76,15 +76,15 @@ pub enum CompletionKind {
 }
 
 impl Completions {
-    /// Makes the shape of completions; `places` are those of the text.
-    pub fn of(completions: Vec<assist::Completion>, places: &Places<'_>) -> Self {
+    /// Makes the shape of completions; `offsets` are those of the text.
+    pub fn of(completions: Vec<assist::Completion>, offsets: &Utf16Offsets<'_>) -> Self {
         let item = |completion: assist::Completion| Completion {
             label: completion.label,
             insert: completion.insert,
             kind: completion.kind.into(),
             detail: completion.detail,
-            from: places.from_byte(completion.replaces.start),
-            to: places.from_byte(completion.replaces.end),
+            from: offsets.from_byte(completion.replaces.start),
+            to: offsets.from_byte(completion.replaces.end),
         };
         Self { items: completions.into_iter().map(item).collect() }
     }
@@ -154,15 +154,15 @@ pub enum TokenKind {
 impl Checked {
     /// Makes the shape of a checked text.
     pub fn of(checked: &assist::Checked, text: &str) -> Self {
-        let places = Places::of(text);
+        let offsets = Utf16Offsets::of(text);
         let token = |token: &lang::Token| Token {
             kind: token.kind.into(),
-            from: places.from_byte(token.place.start),
-            to: places.from_byte(token.place.end),
+            from: offsets.from_byte(token.place.start),
+            to: offsets.from_byte(token.place.end),
         };
         Self {
             tokens: checked.tokens.iter().map(token).collect(),
-            diagnostics: checked.diagnostics.iter().map(|found| Diagnostic::of(found, &places)).collect(),
+            diagnostics: checked.diagnostics.iter().map(|found| Diagnostic::of(found, &offsets)).collect(),
         }
     }
 }

@@ -4,7 +4,7 @@ use qualitytrace_core::lang;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::places::Places;
+use super::utf16::Utf16Offsets;
 
 /// An error or a warning about a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,8 +35,8 @@ pub enum Severity {
 }
 
 impl Diagnostic {
-    /// Makes the shape of a diagnostic; `places` are those of its text.
-    pub fn of(diagnostic: &lang::Diagnostic, places: &Places<'_>) -> Self {
+    /// Makes the shape of a diagnostic; `offsets` are those of its text.
+    pub fn of(diagnostic: &lang::Diagnostic, offsets: &Utf16Offsets<'_>) -> Self {
         Self {
             code: diagnostic.code.to_owned(),
             severity: match diagnostic.severity {
@@ -44,8 +44,8 @@ impl Diagnostic {
                 lang::Severity::Error => Severity::Error,
             },
             message: diagnostic.message.clone(),
-            from: places.from_byte(diagnostic.span.start),
-            to: places.from_byte(diagnostic.span.end),
+            from: offsets.from_byte(diagnostic.span.start),
+            to: offsets.from_byte(diagnostic.span.end),
             help: diagnostic.help.clone(),
         }
     }

@@ -15,7 +15,7 @@ use qualitytrace_core::wait::Policy;
 use qualitytrace_server::config::{Config, Safety};
 use qualitytrace_server::provision::Provisioning;
 use qualitytrace_server::server::{self, Server};
-use qualitytrace_server::vault::KeyPlace;
+use qualitytrace_server::vault::KeySource;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use sqlx::{Column as _, Connection as _, Row as _};
@@ -40,7 +40,7 @@ struct Bench {
 
 impl Bench {
     async fn new(database: &Database) -> Self {
-        let server = start(&database.url, KeyPlace::Memory).await.unwrap();
+        let server = start(&database.url, KeySource::Memory).await.unwrap();
         let url = format!("http://{}", server.addresses().http);
         Self { server, client: crate::client(), url }
     }
@@ -73,7 +73,7 @@ impl Bench {
     }
 }
 
-async fn start(database_url: &str, key: KeyPlace) -> Result<Server, server::Error> {
+async fn start(database_url: &str, key: KeySource) -> Result<Server, server::Error> {
     Server::start(Config { safety: Safety { key, ..Safety::default() }, ..config(database_url) }).await
 }
 
@@ -425,15 +425,17 @@ async fn a_wrong_key_is_refused_and_destroys_nothing() {
         let url = format!("http://{}", server.addresses().http);
         Bench { server, client: crate::client(), url }
     };
-    let first = bench(start(&database.url, KeyPlace::File(file.clone())).await.unwrap());
+    let first = bench(start(&database.url, KeySource::File(file.clone())).await.unwrap());
     assert!(!file.exists(), "without a secret there is no need of a key");
     first.put("/api/variablesets", &set()).await;
     assert!(file.exists());
     let before = first.stop_and_dump(&database).await;
 
-    for key in
-        [KeyPlace::Memory, KeyPlace::File(folder.path().join("other.key")), KeyPlace::Text("ab".repeat(32))]
-    {
+    for key in [
+        KeySource::Memory,
+        KeySource::File(folder.path().join("other.key")),
+        KeySource::Text("ab".repeat(32)),
+    ] {
         let error = start(&database.url, key).await.unwrap_err().to_string();
         assert!(error.contains("encrypted with another key") && error.contains("secrets.keyFile"), "{error}");
     }
@@ -441,7 +443,7 @@ async fn a_wrong_key_is_refused_and_destroys_nothing() {
     assert_eq!(dump(&database.url).await.matches("sealed:1:").count(), before.matches("sealed:1:").count());
 
     let echo = Echo::start().await;
-    let last = bench(start(&database.url, KeyPlace::File(file)).await.unwrap());
+    let last = bench(start(&database.url, KeySource::File(file)).await.unwrap());
     last.put("/api/tests", &echo.test()).await;
     last.run("set").await;
     assert!(echo.heard().contains(SECRET));
@@ -458,7 +460,7 @@ async fn servers_that_start_together_on_a_new_database_share_the_key_that_one_of
         ..Provisioning::default()
     };
     let start = || {
-        let safety = Safety { key: KeyPlace::File(file.clone()), ..Safety::default() };
+        let safety = Safety { key: KeySource::File(file.clone()), ..Safety::default() };
         let config = config(&database.url);
         tokio::spawn(Server::start(Config { safety, provisioning: provisioning.clone(), ..config }))
     };

@@ -34,16 +34,16 @@ pub(crate) async fn configure(options: Options, before: Target) -> anyhow::Resul
     let Some(url) = target.named_server().or(options.endpoint) else {
         bail!("name the server: qualitytrace configure --server-url URL");
     };
-    let place = target::Place::of(&url)?;
+    let address = target::ServerAddress::of(&url)?;
     let token = target.given_token();
-    let client = place.client()?.with_token(token.clone());
+    let client = address.client()?.with_token(token.clone());
     let version = client.version().await?;
     let file = target.file_to_write()?;
     let mut entries = target::entries(&file)?;
     for (key, value) in [
-        ("scheme", Some(place.scheme)),
-        ("endpoint", Some(place.endpoint)),
-        ("serverPath", place.path.map(|path| format!("{path}/api"))),
+        ("scheme", Some(address.scheme)),
+        ("endpoint", Some(address.endpoint)),
+        ("serverPath", address.path.map(|path| format!("{path}/api"))),
         // A token of another server must not be sent to this one.
         ("token", token),
         ("jwt", None),

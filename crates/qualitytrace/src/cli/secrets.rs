@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use qualitytrace_server::store::Store;
-use qualitytrace_server::vault::KeyPlace;
+use qualitytrace_server::vault::KeySource;
 
 use super::Exit;
 use super::database::{Database, Progress, interrupted, interruptible, vault};
@@ -65,7 +65,7 @@ async fn reseal(database: Database) -> anyhow::Result<Exit> {
 async fn forget(database: Database, is_sure: bool) -> anyhow::Result<Exit> {
     let Some(config) = database.read()? else { return Ok(Exit::Error) };
     // A misspelt file name is no lost key.
-    if let KeyPlace::File(file) = &config.safety.key
+    if let KeySource::File(file) = &config.safety.key
         && !file.exists()
         && config.own_folder().is_some()
         && let Some(usual) = config.usual_key_file().filter(|usual| usual.exists())

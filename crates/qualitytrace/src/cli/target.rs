@@ -82,7 +82,7 @@ impl Target {
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
         let file = Settings::find(self.config.as_deref())?;
         let base = match self.named_server() {
-            Some(url) => Place::of(&url)?.origin(),
+            Some(url) => ServerAddress::of(&url)?.origin(),
             None => file.base()?.unwrap_or_else(usual_server),
         };
         // A stored token belongs to the server that is stored with it.
@@ -108,7 +108,7 @@ impl Target {
 
 /// The parts of a server's address.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ServerAddress {
     pub(crate) scheme: String,
     /// Host and port.
     pub(crate) endpoint: String,
@@ -116,7 +116,7 @@ pub(crate) struct Place {
     pub(crate) path: Option<String>,
 }
 
-impl Place {
+impl ServerAddress {
     pub(crate) fn of(url: &str) -> anyhow::Result<Self> {
         let Some((scheme @ ("http" | "https"), rest)) = url.split_once("://") else {
             bail!(
@@ -201,7 +201,7 @@ impl Settings {
     fn base(&self) -> anyhow::Result<Option<String>> {
         let Some(endpoint) = self.text("endpoint") else { return Ok(None) };
         let scheme = self.text("scheme").unwrap_or_else(|| "http".to_owned());
-        Ok(Some(Place::of(&format!("{scheme}://{endpoint}"))?.origin()))
+        Ok(Some(ServerAddress::of(&format!("{scheme}://{endpoint}"))?.origin()))
     }
 
     /// The prefix of the routes; `/` means none.

@@ -17,12 +17,12 @@ pub(crate) struct Said {
 }
 
 /// A folder with files, in which commands run with their own environment.
-pub(crate) struct Place {
+pub(crate) struct TestFolder {
     pub(crate) folder: tempfile::TempDir,
     variables: Vec<(&'static str, String)>,
 }
 
-impl Place {
+impl TestFolder {
     pub(crate) fn with(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -60,12 +60,12 @@ impl Place {
         let row = settings.iter().find(|row| row["key"] == key).unwrap();
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let origin = &row["origin"];
-        let place = match origin["kind"].as_str().unwrap() {
+        let source = match origin["kind"].as_str().unwrap() {
             "file" => format!("{}:{}:{}", text(&origin["path"]), origin["line"], origin["column"]),
             "default" => "default".to_owned(),
             _ => text(&origin["name"]),
         };
-        (text(&row["value"]), place)
+        (text(&row["value"]), source)
     }
 }
 
@@ -76,21 +76,21 @@ fn pair(value: &str, origin: &str) -> (String, String) {
 #[test]
 fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
     let key = "limits.bodyBytes";
-    let place = Place::with(&[("qualitytrace.yaml", "limits:\n  bodyBytes: 1MiB\n")]);
-    assert_eq!(Place::with(&[]).shown(key, &[]), pair("64MiB", "default"));
-    assert_eq!(place.shown(key, &[]), pair("1MiB", "qualitytrace.yaml:2:14"));
-    let place = place.set("TRACETEST_LIMITS_BODYBYTES", "2MiB");
-    assert_eq!(place.shown(key, &[]), pair("2MiB", "TRACETEST_LIMITS_BODYBYTES"));
-    let place = place.set("QUALITYTRACE_LIMITS_BODY_BYTES", "3MiB");
-    assert_eq!(place.shown(key, &[]), pair("3MiB", "QUALITYTRACE_LIMITS_BODY_BYTES"));
-    assert_eq!(place.shown(key, &["--limits.bodyBytes", "4MiB"]), pair("4MiB", "--limits.bodyBytes"));
-    assert_eq!(place.shown(key, &["--set", "limits.body-bytes=5MiB"]), pair("5MiB", "--limits.body-bytes"));
+    let folder = TestFolder::with(&[("qualitytrace.yaml", "limits:\n  bodyBytes: 1MiB\n")]);
+    assert_eq!(TestFolder::with(&[]).shown(key, &[]), pair("64MiB", "default"));
+    assert_eq!(folder.shown(key, &[]), pair("1MiB", "qualitytrace.yaml:2:14"));
+    let folder = folder.set("TRACETEST_LIMITS_BODYBYTES", "2MiB");
+    assert_eq!(folder.shown(key, &[]), pair("2MiB", "TRACETEST_LIMITS_BODYBYTES"));
+    let folder = folder.set("QUALITYTRACE_LIMITS_BODY_BYTES", "3MiB");
+    assert_eq!(folder.shown(key, &[]), pair("3MiB", "QUALITYTRACE_LIMITS_BODY_BYTES"));
+    assert_eq!(folder.shown(key, &["--limits.bodyBytes", "4MiB"]), pair("4MiB", "--limits.bodyBytes"));
+    assert_eq!(folder.shown(key, &["--set", "limits.body-bytes=5MiB"]), pair("5MiB", "--limits.body-bytes"));
 }
 
 #[test]
 fn an_empty_variable_is_an_unset_one() {
-    let place = Place::with(&[]).set("TRACETEST_SERVER_HTTPPORT", "");
-    assert_eq!(place.shown("server.httpPort", &[]), pair("11633", "default"));
+    let folder = TestFolder::with(&[]).set("TRACETEST_SERVER_HTTPPORT", "");
+    assert_eq!(folder.shown("server.httpPort", &[]), pair("11633", "default"));
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn every_format_and_place_of_a_file_is_known() {
         ("home/.tracetest/tracetest.yaml", "SERVER: {HTTPPORT: 8080}"),
         ("home/.qualitytrace/qualitytrace.toml", "[server]\nhttpPort = 8080"),
     ] {
-        let place = Place::with(&[(name, text)]);
-        assert_eq!(place.shown("server.httpPort", &[]).0, "8080", "{name}");
-        let named = Place::with(&[("deep/any.name", "server: {httpPort: 8080}")]);
+        let folder = TestFolder::with(&[(name, text)]);
+        assert_eq!(folder.shown("server.httpPort", &[]).0, "8080", "{name}");
+        let named = TestFolder::with(&[("deep/any.name", "server: {httpPort: 8080}")]);
         assert_eq!(named.shown("server.httpPort", &["--config", "deep/any.name"]).0, "8080");
         let named = named.set("TRACETEST_CONFIG", "deep/any.name");
         assert_eq!(named.shown("server.httpPort", &[]).0, "8080");
@@ -116,53 +116,53 @@ fn every_format_and_place_of_a_file_is_known() {
 #[test]
 fn of_several_files_in_one_folder_one_counts_and_the_others_are_named() {
     let port = |port: u16| format!("server: {{httpPort: {port}}}\n");
-    let place = Place::with(&[
+    let folder = TestFolder::with(&[
         ("tracetest.yaml", &port(1)),
         ("qualitytrace.yml", &port(2)),
         ("qualitytrace-config.yaml", &port(3)),
         ("qualitytrace-values.yaml", &port(4)),
         ("qualitytrace-test.yaml", "type: Test\nspec: {name: x}\n"),
     ]);
-    assert_eq!(place.shown("server.httpPort", &[]).0, "2");
-    let said = place.run(&["config", "check"]);
+    assert_eq!(folder.shown("server.httpPort", &[]).0, "2");
+    let said = folder.run(&["config", "check"]);
     let not_read = "warning: this file is not read: `qualitytrace.yml` comes before it; name the one that counts with `--config`";
     assert_eq!(
         (said.code, said.err),
         (Some(0), format!("tracetest.yaml:1:1: {not_read}\nqualitytrace-config.yaml:1:1: {not_read}\n"))
     );
-    assert_eq!(place.run(&["config", "check", "--config", "tracetest.yaml"]).err, "");
+    assert_eq!(folder.run(&["config", "check", "--config", "tracetest.yaml"]).err, "");
 }
 
 #[test]
 fn an_exposed_server_is_warned_of_before_it_starts() {
-    let place = Place::with(&[]);
-    let said = place.run(&["config", "check", "--host", "0.0.0.0"]);
+    let folder = TestFolder::with(&[]);
+    let said = folder.run(&["config", "check", "--host", "0.0.0.0"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.err.contains("This server has no tokens"), "{}", said.err);
     let token = "full:0123456789abcdef";
     for safe in [&["--host", "127.0.0.1"][..], &["--host", "0.0.0.0", "--auth.tokens", token]] {
-        let said = place.run(&[&["config", "check"], safe].concat());
+        let said = folder.run(&[&["config", "check"], safe].concat());
         assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
     }
 }
 
 #[test]
 fn a_flag_may_be_spelled_with_dashes() {
-    let place = Place::with(&[]);
+    let folder = TestFolder::with(&[]);
     for (key, flag) in [
         ("server.httpPort", "--server.http-port"),
         ("server.httpPort", "--server.httpport"),
         ("limits.connections", "--limits.connections"),
         ("otlp-grpc-addr", "--otlp-server.grpc-addr"),
     ] {
-        assert_eq!(place.shown(key, &[flag, "12"]).0.trim_start_matches("127.0.0.1:"), "12", "{flag}");
+        assert_eq!(folder.shown(key, &[flag, "12"]).0.trim_start_matches("127.0.0.1:"), "12", "{flag}");
     }
 }
 
 #[test]
 fn what_tracetest_was_started_with_is_taken_and_said_to_mean_nothing() {
-    let place = Place::with(&[]);
-    let said = place.run(&[
+    let folder = TestFolder::with(&[]);
+    let said = folder.run(&[
         "config",
         "check",
         "--analytics.serverKey=x",
@@ -175,11 +175,12 @@ fn what_tracetest_was_started_with_is_taken_and_said_to_mean_nothing() {
     for flag in ["analytics.serverKey", "experimentalFeatures", "internalTelemetry.enabled"] {
         assert!(said.err.contains(&format!("--{flag}: warning: `{flag}` has no effect")), "{}", said.err);
     }
-    let said = place.run(&["config", "check", "--postgresConnString", "host=x"]);
+    let said = folder.run(&["config", "check", "--postgresConnString", "host=x"]);
     assert_eq!(said.code, Some(1));
     assert!(said.err.contains("write it as `database-url:"), "{}", said.err);
-    let place = place.set("TRACETEST_NATS_ENDPOINT", "nats:4222").set("TRACETEST_EXPERIMENTALFEATURES", "a");
-    let said = place.run(&["config", "check"]);
+    let folder =
+        folder.set("TRACETEST_NATS_ENDPOINT", "nats:4222").set("TRACETEST_EXPERIMENTALFEATURES", "a");
+    let said = folder.run(&["config", "check"]);
     assert_eq!(
         (said.code, said.err.as_str()),
         (
@@ -193,20 +194,20 @@ fn what_tracetest_was_started_with_is_taken_and_said_to_mean_nothing() {
 #[test]
 fn mappings_can_be_merged_and_further_documents_are_said_not_to_count() {
     let text = "x-all: &all\n  bodyBytes: 1MiB\n  headers: 7\nlimits:\n  <<: *all\n  headers: 8\n---\nserver: {httpPort: 5}\n";
-    let place = Place::with(&[("qualitytrace.yaml", text)]);
-    assert_eq!(place.shown("limits.bodyBytes", &[]), pair("1MiB", "qualitytrace.yaml:2:14"));
-    assert_eq!(place.shown("limits.headers", &[]), pair("8", "qualitytrace.yaml:6:12"));
-    let said = place.run(&["config", "check"]);
+    let folder = TestFolder::with(&[("qualitytrace.yaml", text)]);
+    assert_eq!(folder.shown("limits.bodyBytes", &[]), pair("1MiB", "qualitytrace.yaml:2:14"));
+    assert_eq!(folder.shown("limits.headers", &[]), pair("8", "qualitytrace.yaml:6:12"));
+    let said = folder.run(&["config", "check"]);
     let another =
         "qualitytrace.yaml:7:1: warning: a configuration is one document: what begins here is not read";
     assert!(said.err.contains(another), "{}", said.err);
-    let place = Place::with(&[("qualitytrace.yaml", "telemetry: {propagators: [b3, baggage]}\n")]);
-    assert_eq!(place.shown("telemetry.propagators", &[]).0, "b3, baggage");
+    let folder = TestFolder::with(&[("qualitytrace.yaml", "telemetry: {propagators: [b3, baggage]}\n")]);
+    assert_eq!(folder.shown("telemetry.propagators", &[]).0, "b3, baggage");
 }
 
 #[test]
 fn a_named_file_must_be_there() {
-    let said = Place::with(&[]).run(&["config", "check", "--config", "missing.yaml"]);
+    let said = TestFolder::with(&[]).run(&["config", "check", "--config", "missing.yaml"]);
     assert_eq!(said.code, Some(1));
     assert!(said.err.contains("failed to read the configuration missing.yaml"), "{}", said.err);
 }
@@ -214,8 +215,8 @@ fn a_named_file_must_be_there() {
 #[test]
 fn mistakes_have_a_place_and_a_way_out() {
     let check = |text: &str, code: i32, expected: &str| {
-        let place = Place::with(&[("qualitytrace.yaml", text)]);
-        let said = place.run(&["config", "check"]);
+        let folder = TestFolder::with(&[("qualitytrace.yaml", text)]);
+        let said = folder.run(&["config", "check"]);
         assert_eq!(said.code, Some(code), "{text}: {}", said.err);
         assert_eq!(said.err.trim_end(), expected, "{text}");
     };
@@ -261,7 +262,7 @@ fn mistakes_have_a_place_and_a_way_out() {
 
 #[test]
 fn the_server_does_not_start_with_a_mistake() {
-    let said = Place::with(&[]).run(&["serve", "--limits.retention", "soon"]);
+    let said = TestFolder::with(&[]).run(&["serve", "--limits.retention", "soon"]);
     assert_eq!(said.code, Some(1));
     assert!(
         said.err.starts_with("--limits.retention: error: `limits.retention` cannot be `soon`"),
@@ -272,7 +273,7 @@ fn the_server_does_not_start_with_a_mistake() {
 
 #[test]
 fn a_variable_that_is_nearly_a_setting_is_warned_of() {
-    let said = Place::with(&[]).set("TRACETEST_POSTGRES_DBNAM", "x").run(&["config", "check"]);
+    let said = TestFolder::with(&[]).set("TRACETEST_POSTGRES_DBNAM", "x").run(&["config", "check"]);
     assert_eq!(
         said.err.trim_end(),
         "$TRACETEST_POSTGRES_DBNAM: warning: `TRACETEST_POSTGRES_DBNAM` is not a known setting; did you mean \
@@ -284,7 +285,7 @@ fn a_variable_that_is_nearly_a_setting_is_warned_of() {
 fn the_connection_string_of_earlier_versions_is_refused_wherever_it_stands() {
     for name in ["TRACETEST_POSTGRESCONNSTRING", "QUALITYTRACE_POSTGRES_CONN_STRING"] {
         for command in [["config", "check"], ["serve", "--server.httpPort=0"]] {
-            let said = Place::with(&[]).set(name, "host=postgres password=geheim").run(&command);
+            let said = TestFolder::with(&[]).set(name, "host=postgres password=geheim").run(&command);
             let expected = format!(
                 "${name}: error: `{name}` is no longer supported; write it as `database-url: \
                  postgres://USER:PASSWORD@HOST/NAME`"
@@ -296,7 +297,7 @@ fn the_connection_string_of_earlier_versions_is_refused_wherever_it_stands() {
 
 #[test]
 fn a_token_that_is_too_short_is_refused_with_the_least_length() {
-    let said = Place::with(&[]).run(&["config", "check", "--auth.tokens", "full:geheim"]);
+    let said = TestFolder::with(&[]).run(&["config", "check", "--auth.tokens", "full:geheim"]);
     assert!(said.code == Some(1) && said.err.contains("a token of at least 16 letters"), "{}", said.err);
 }
 
@@ -329,8 +330,9 @@ fn no_password_is_shown() {
         (sink, "", &["config", "check"], 1, login),
         ("", "http://user:geheim@h:1", &["config", "check"], 1, login),
     ] {
-        let place = Place::with(&[("qualitytrace.yaml", file)]).set("OTEL_EXPORTER_OTLP_ENDPOINT", variable);
-        let said = place.run(arguments);
+        let folder =
+            TestFolder::with(&[("qualitytrace.yaml", file)]).set("OTEL_EXPORTER_OTLP_ENDPOINT", variable);
+        let said = folder.run(arguments);
         let all = said.out + &said.err;
         assert_eq!(said.code, Some(code), "{arguments:?}: {all}");
         assert!(all.contains(expected) && !all.contains("geheim"), "{arguments:?}: {all}");
@@ -340,27 +342,27 @@ fn no_password_is_shown() {
 #[test]
 fn a_block_and_a_url_name_the_database() {
     let block = "postgres:\n  host: db\n  password: geheim\n  dbname: shop\n";
-    let place = Place::with(&[("tracetest.yaml", block)]);
+    let folder = TestFolder::with(&[("tracetest.yaml", block)]);
     let url = "postgres://postgres@db:5432/shop?sslmode=disable";
-    assert_eq!(place.shown("database-url", &[]).0, url);
-    assert_eq!(place.shown("postgres.password", &[]).0, "***");
+    assert_eq!(folder.shown("database-url", &[]).0, url);
+    assert_eq!(folder.shown("postgres.password", &[]).0, "***");
     let flag = ["--database-url", "sqlite::memory:"];
-    assert_eq!(place.shown("database-url", &flag), pair("sqlite::memory:", "--database-url"));
-    let said = place.run(&["config", "show"]);
+    assert_eq!(folder.shown("database-url", &flag), pair("sqlite::memory:", "--database-url"));
+    let said = folder.run(&["config", "show"]);
     assert!(!said.out.contains("geheim") && !said.err.contains("geheim"), "{}{}", said.out, said.err);
-    let empty = Place::with(&[("tracetest.yaml", "postgres:\n# [...]\n")]);
+    let empty = TestFolder::with(&[("tracetest.yaml", "postgres:\n# [...]\n")]);
     assert!(empty.shown("database-url", &[]).0.starts_with("sqlite://"));
 }
 
 #[test]
 fn output_has_no_colours_without_a_terminal() {
-    let place = Place::with(&[("qualitytrace.toml", "[limits]\nretention = \"48h\"\n")]);
-    let said = place.run(&["config", "show"]);
+    let folder = TestFolder::with(&[("qualitytrace.toml", "[limits]\nretention = \"48h\"\n")]);
+    let said = folder.run(&["config", "show"]);
     assert!(!said.out.contains('\u{1b}'), "{}", said.out);
     let line = said.out.lines().find(|line| line.starts_with("limits.retention ")).unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(words, ["limits.retention", "48h", "qualitytrace.toml:2:13"]);
-    let yaml = place.run(&["config", "show", "-o", "yaml"]);
+    let yaml = folder.run(&["config", "show", "-o", "yaml"]);
     assert!(yaml.out.contains("key: limits.retention\n"), "{}", yaml.out);
 }
 
@@ -388,8 +390,8 @@ fn the_documentation_has_every_setting_and_its_examples_are_right() {
         let blocks = blocks(&document, language);
         assert!(!blocks.is_empty(), "the examples in {language} are gone");
         for block in blocks {
-            let place = Place::with(&[(name, block)]).set("POSTGRES_PASSWORD", "hunter2");
-            let said = place.run(&["config", "check", "--config", name]);
+            let folder = TestFolder::with(&[(name, block)]).set("POSTGRES_PASSWORD", "hunter2");
+            let said = folder.run(&["config", "check", "--config", name]);
             assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{block}");
         }
     }
@@ -404,15 +406,15 @@ fn the_flags_and_variables_of_the_documentation_are_right() {
     let examples = document.split('`').skip(1).step_by(2).filter(|code| !code.contains('\n'));
     let mut seen = 0;
     for example in examples.filter(|code| !code.split(['=', ' ']).any(is_word)) {
-        let place = Place::with(&[]);
+        let folder = TestFolder::with(&[]);
         let said = match example.split_once('=') {
             _ if example.starts_with("--") && example != "---" => {
-                place.run(&["config", "check"].into_iter().chain(example.split(' ')).collect::<Vec<_>>())
+                folder.run(&["config", "check"].into_iter().chain(example.split(' ')).collect::<Vec<_>>())
             }
             Some((name, value))
                 if ["QUALITYTRACE_", "TRACETEST_"].iter().any(|start| name.starts_with(start)) =>
             {
-                place.set(name.to_owned().leak(), value).run(&["config", "check"])
+                folder.set(name.to_owned().leak(), value).run(&["config", "check"])
             }
             _ => continue,
         };

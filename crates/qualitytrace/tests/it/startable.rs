@@ -1,12 +1,12 @@
 //! `config check` reports what keeps a server from starting, with the server's own errors, and changes nothing.
 
-use crate::config::Place;
+use crate::config::TestFolder;
 
 /// A certificate with its key, and another key.
-fn place() -> Place {
+fn folder() -> TestFolder {
     let made = |name: &str| rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
     let (own, other) = (made("localhost"), made("other"));
-    Place::with(&[
+    TestFolder::with(&[
         ("cert.pem", &own.cert.pem()),
         ("key.pem", &own.signing_key.serialize_pem()),
         ("other.pem", &other.signing_key.serialize_pem()),
@@ -20,7 +20,7 @@ const FREE: [&str; 3] = ["--server.httpPort=0", "--otlp-grpc-addr=off", "--otlp-
 
 #[test]
 fn what_serve_refuses_is_refused_by_config_check() {
-    let place = place();
+    let folder = folder();
     for (arguments, expected) in [
         (&["--server.tls.certFile", "nope.pem"][..], "the certificate in nope.pem cannot be used"),
         (&["--otlpServer.tls.certFile", "cert.pem"], "the key in cert.pem cannot be used"),
@@ -51,10 +51,10 @@ fn what_serve_refuses_is_refused_by_config_check() {
             .filter(|flag| !arguments.iter().any(|own| own.split('=').next() == flag.split('=').next()))
             .collect();
         let arguments = [&free[..], arguments].concat();
-        let said = place.run(&[&["config", "check"], &arguments[..]].concat());
+        let said = folder.run(&[&["config", "check"], &arguments[..]].concat());
         assert_eq!(said.code, Some(1), "{arguments:?}: {}{}", said.out, said.err);
         assert!(said.err.contains(expected) && !said.err.contains("geheim"), "{arguments:?}: {}", said.err);
-        let served = place.run(&[&["serve"], &arguments[..]].concat());
+        let served = folder.run(&[&["serve"], &arguments[..]].concat());
         assert_eq!(served.code, Some(1), "{arguments:?}: {}", served.err);
         // The server stops at the first of them; its log may come before that.
         let first = served.err.find("error: ").map(|at| &served.err[at..]);
@@ -64,20 +64,20 @@ fn what_serve_refuses_is_refused_by_config_check() {
 
 #[test]
 fn a_database_in_a_folder_that_is_not_there_is_refused() {
-    let said = Place::with(&[]).run(&["config", "check", "--database-url", "sqlite://nope/x.db"]);
+    let said = TestFolder::with(&[]).run(&["config", "check", "--database-url", "sqlite://nope/x.db"]);
     assert!(said.code == Some(1) && said.err.contains("failed to find the folder nope"), "{}", said.err);
-    let said = Place::with(&[]).run(&["config", "check", "--database-url", "sqlite://x.db"]);
+    let said = TestFolder::with(&[]).run(&["config", "check", "--database-url", "sqlite://x.db"]);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
 }
 
 #[test]
 fn a_check_opens_binds_and_writes_nothing() {
-    let place = place();
+    let folder = folder();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let tls = ["--server.tls.certFile", "cert.pem", "--server.tls.keyFile", "key.pem"];
     let more = ["--provisioning-file", "good.yaml", "--data-dir", "made/later", "--server.httpPort", &port];
-    let said = place.run(&[&["config", "check"][..], &tls, &more].concat());
+    let said = folder.run(&[&["config", "check"][..], &tls, &more].concat());
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
-    assert!(!place.folder.path().join("made").exists() && !place.folder.path().join("home").exists());
+    assert!(!folder.folder.path().join("made").exists() && !folder.folder.path().join("home").exists());
 }

@@ -10,7 +10,7 @@ use crate::assist::complete::written_name;
 use crate::assist::standing::{Standing, is_random, standing};
 use crate::definition::secrets::MASK;
 use crate::lang::ast::{
-    Chain, Clause, Combinator, Comparator, Condition, Literal, Place, Pseudo, Selector, Test,
+    Chain, Clause, Combinator, Comparator, Condition, Literal, Pseudo, Selector, SourceRange, Test,
 };
 use crate::lang::{Filter, TraceIndex, compile_condition};
 use crate::names;
@@ -169,7 +169,7 @@ impl Search<'_, '_> {
                 && let Some(literal) = literal(value)
             {
                 let test = Test::Compare(Comparator::Equal, literal);
-                let clause = Clause { name: written_name(name), test, place: Place::default() };
+                let clause = Clause { name: written_name(name), test, place: SourceRange::default() };
                 clauses.push((standing, clause));
             }
         }
@@ -325,7 +325,7 @@ fn chain(outer: &Own, combinator: Combinator, own: &Own, pseudos: Vec<Pseudo>) -
         first: step(outer.clauses.clone(), Vec::new()),
         rest: vec![(combinator, step(own.clauses.clone(), pseudos))],
     };
-    Selector { chains: vec![chain], place: Place::default() }
+    Selector { chains: vec![chain], place: SourceRange::default() }
 }
 
 /// The position of a span among others, which are in order.

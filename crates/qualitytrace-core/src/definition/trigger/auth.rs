@@ -32,7 +32,7 @@ pub enum Auth {
         /// The key itself.
         value: Text,
         /// Where it is sent.
-        place: ApiKeyPlace,
+        place: ApiKeyLocation,
     },
     /// A token that is fetched first, with client credentials.
     OAuth2(Box<OAuth2>),
@@ -74,12 +74,12 @@ pub struct OAuth2 {
     /// The audience of the token; empty means that none is sent.
     pub audience: Text,
     /// Where the client credentials are sent.
-    pub place: ClientPlace,
+    pub place: ClientAuthLocation,
 }
 
 /// Where the credentials of an OAuth client are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ClientPlace {
+pub enum ClientAuthLocation {
     /// In the `Authorization` header.
     #[default]
     Header,
@@ -89,7 +89,7 @@ pub enum ClientPlace {
 
 /// Where an API key is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ApiKeyPlace {
+pub enum ApiKeyLocation {
     /// In a header.
     #[default]
     Header,
@@ -173,14 +173,14 @@ fn oauth2(reader: &Reader<'_>, block: &Node) -> Option<Auth> {
         scopes: fields.texts("scopes"),
         audience: fields.text("audience").unwrap_or_default(),
         place: match place.value.as_str() {
-            "" | "header" => ClientPlace::Header,
-            "body" => ClientPlace::Body,
+            "" | "header" => ClientAuthLocation::Header,
+            "body" => ClientAuthLocation::Body,
             other => {
                 let message = format!(
                     "the client's credentials go into the `header` or the `body`, not into `{other}`"
                 );
                 reader.error("unknown-auth", place.place(0..other.len()), message);
-                ClientPlace::Header
+                ClientAuthLocation::Header
             }
         },
     };
@@ -200,12 +200,12 @@ fn api_key(reader: &Reader<'_>, block: &Node) -> Option<Auth> {
         key: fields.text("key").unwrap_or_default(),
         value: fields.text("value").unwrap_or_default(),
         place: match place.value.as_str() {
-            "" | "header" => ApiKeyPlace::Header,
-            "query" => ApiKeyPlace::Query,
+            "" | "header" => ApiKeyLocation::Header,
+            "query" => ApiKeyLocation::Query,
             other => {
                 let message = format!("an API key goes into the `header` or the `query`, not into `{other}`");
                 reader.error("unknown-auth", place.place(0..other.len()), message);
-                ApiKeyPlace::Header
+                ApiKeyLocation::Header
             }
         },
     };
@@ -284,8 +284,8 @@ impl<'a> AuthSpec<'a> {
             }
             Auth::ApiKey { key, value, place } => {
                 let r#in = match place {
-                    ApiKeyPlace::Header => "header",
-                    ApiKeyPlace::Query => "query",
+                    ApiKeyLocation::Header => "header",
+                    ApiKeyLocation::Query => "query",
                 };
                 let api_key = ApiKeySpec { key: &key.value, value: &value.value, r#in };
                 Self { kind: "apiKey", api_key: Some(api_key), ..none }
@@ -298,8 +298,8 @@ impl<'a> AuthSpec<'a> {
                     scopes: texts(&oauth2.scopes),
                     audience: &oauth2.audience.value,
                     r#in: match oauth2.place {
-                        ClientPlace::Header => "",
-                        ClientPlace::Body => "body",
+                        ClientAuthLocation::Header => "",
+                        ClientAuthLocation::Body => "body",
                     },
                 };
                 Self { kind: "oauth2", oauth2: Some(oauth2), ..none }

@@ -25,12 +25,12 @@ struct Known<'t> {
     values: Vec<FieldValue<'t>>,
     by_value: HashMap<Key<'t>, u32>,
     /// The positions of the spans of each value, once all were read.
-    places: Option<Places>,
+    by_number: Option<PositionsByValue>,
 }
 
 /// The positions of all spans, sorted by the index of their value; those without a value come last.
 #[derive(Debug)]
-struct Places {
+struct PositionsByValue {
     positions: Vec<u32>,
     /// Where the positions of each index begin.
     starts: Vec<u32>,
@@ -64,7 +64,7 @@ impl<'t> Column<'t> {
                 numbers: vec![UNASKED; spans],
                 values: Vec::new(),
                 by_value: HashMap::new(),
-                places: None,
+                by_number: None,
             }),
         }
     }
@@ -82,7 +82,7 @@ impl<'t> Column<'t> {
     ) -> Hits {
         let mut known = self.known.borrow_mut();
         known.ask_all_and_sort(&self.field, scene);
-        let Known { values, places: Some(places), .. } = &*known else {
+        let Known { values, by_number: Some(by_number), .. } = &*known else {
             return Hits { numbers: Vec::new(), spans: 0 };
         };
         let present = values.iter().map(Some).enumerate();
@@ -91,17 +91,17 @@ impl<'t> Column<'t> {
             .filter(|(_, value)| test(*value))
             .map(|(number, _)| number)
             .collect();
-        let spans = numbers.iter().map(|number| places.of(*number).len()).sum();
+        let spans = numbers.iter().map(|number| by_number.of(*number).len()).sum();
         Hits { numbers, spans }
     }
 
     /// Returns the positions in `range` of the spans with these values, in order.
     pub(crate) fn gather(&self, hits: &Hits, range: &Range<usize>) -> Vec<usize> {
         let known = self.known.borrow();
-        let Some(places) = &known.places else { return Vec::new() };
+        let Some(by_number) = &known.by_number else { return Vec::new() };
         let mut found = Vec::new();
         for number in &hits.numbers {
-            let positions = places.of(*number);
+            let positions = by_number.of(*number);
             let start = positions.partition_point(|at| (*at as usize) < range.start);
             let end = positions.partition_point(|at| (*at as usize) < range.end);
             found.extend(positions[start..end].iter().map(|at| *at as usize));
@@ -136,7 +136,7 @@ impl<'t> Column<'t> {
     }
 }
 
-impl Places {
+impl PositionsByValue {
     fn of(&self, number: usize) -> &[u32] {
         &self.positions[self.starts[number] as usize..self.starts[number + 1] as usize]
     }
@@ -151,7 +151,7 @@ impl<'t> Known<'t> {
     }
 
     fn ask_all_and_sort(&mut self, field: &Field, scene: &TraceIndex<'t>) {
-        if self.places.is_some() {
+        if self.by_number.is_some() {
             return;
         }
         for at in 0..self.numbers.len() {
@@ -173,7 +173,7 @@ impl<'t> Known<'t> {
             positions[*slot as usize] = at;
             *slot += 1;
         }
-        self.places = Some(Places { positions, starts });
+        self.by_number = Some(PositionsByValue { positions, starts });
     }
 
     fn number(&mut self, seen: Option<FieldValue<'t>>) -> u32 {

@@ -3,7 +3,7 @@
 use super::Parser;
 use super::selector::{is_identifier_part, is_identifier_start};
 use super::trail::{TokenKind, Wanted};
-use crate::lang::ast::{Clause, Comparator, Condition, Name, Place, Test};
+use crate::lang::ast::{Clause, Comparator, Condition, Name, SourceRange, Test};
 use crate::lang::diagnostic::Diagnostic;
 
 impl Parser<'_> {
@@ -267,7 +267,7 @@ impl Parser<'_> {
         let pattern = self.selector_string();
         self.token(TokenKind::Text, start);
         let pattern = pattern?;
-        let place = Place(self.span(start));
+        let place = SourceRange(self.span(start));
         if let Err(error) = crate::lang::pattern::Pattern::new(&pattern) {
             let span = place.0.clone();
             self.report(Diagnostic::error(

@@ -2,7 +2,7 @@
 
 use super::Parser;
 use super::trail::{TokenKind, Wanted};
-use crate::lang::ast::{Aggregate, Comparator, Expr, ExprKind, Filter, Operator, Over, Place};
+use crate::lang::ast::{Aggregate, Comparator, Expr, ExprKind, Filter, Operator, Over, SourceRange};
 use crate::lang::diagnostic::Diagnostic;
 use crate::lang::print::is_attribute_character;
 use crate::time;
@@ -64,7 +64,7 @@ impl<'s> Parser<'s> {
             self.unexpected("expected-filter", "the name of a filter after `|`");
             return None;
         }
-        let place = Place(self.span(name_at));
+        let place = SourceRange(self.span(name_at));
         let mut arguments = Vec::new();
         let mut end = self.cursor.at;
         loop {
@@ -123,7 +123,7 @@ impl<'s> Parser<'s> {
             rest.push((*operator, operand(self)?));
         }
         let Some((_, last)) = rest.last() else { return Some(value) };
-        let place = Place(self.base + start..last.place.0.end);
+        let place = SourceRange(self.base + start..last.place.0.end);
         let same_level = |earlier: &[(Operator, Expr)]| {
             earlier.iter().all(|(operator, _)| operators.iter().any(|(_, own)| own == operator))
         };

@@ -62,12 +62,12 @@ struct Service {
     internals: usize,
     calls_outside: bool,
     has_tail: bool,
-    reached_by: Reached,
+    reached_by: ReachedBy,
     delay: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reached {
+enum ReachedBy {
     Call,
     Message,
     /// By a message whose span is linked, not the parent.
@@ -95,9 +95,9 @@ impl System {
             calls_outside: random.chance(30),
             has_tail: random.chance(20),
             reached_by: match random.between(0, 100) {
-                0..16 => Reached::Message,
-                16..20 => Reached::LinkedMessage,
-                _ => Reached::Call,
+                0..16 => ReachedBy::Message,
+                16..20 => ReachedBy::LinkedMessage,
+                _ => ReachedBy::Call,
             },
             delay: [50 * MS, 200 * MS, SECOND, 5 * SECOND, 5 * SECOND][random.index(5)],
         });
@@ -203,7 +203,7 @@ impl Run<'_> {
             }
         }
         let end = now + MS;
-        let consumer = service.reached_by != Reached::Call && service.parent.is_some();
+        let consumer = service.reached_by != ReachedBy::Call && service.parent.is_some();
         let kind = if consumer { SpanKind::Consumer } else { SpanKind::Server };
         let below = if linked { TRIGGER } else { parent };
         self.push((at, 0), (id, below), kind, &names.entry, (start, end));
@@ -224,9 +224,9 @@ impl Run<'_> {
         let names = &self.system.names;
         let id = self.id();
         let peer = &self.system.services[callee];
-        if peer.reached_by != Reached::Call {
+        if peer.reached_by != ReachedBy::Call {
             let waiting = self.random.between(10 * MS, 500 * MS);
-            self.visit(callee, id, now + MS + waiting, peer.reached_by == Reached::LinkedMessage);
+            self.visit(callee, id, now + MS + waiting, peer.reached_by == ReachedBy::LinkedMessage);
             self.push((at, 3), (id, parent), SpanKind::Producer, &names.call, (now, now + 2 * MS));
             return now + 3 * MS;
         }

@@ -20,7 +20,7 @@ use crate::api::path::Path;
 use crate::api::tenant::Tenant;
 use crate::compute;
 use crate::wire::diagnostic::Diagnostic;
-use crate::wire::places::Places;
+use crate::wire::utf16::Utf16Offsets;
 
 /// Diagnostics that are returned.
 const MAX_DIAGNOSTICS: usize = 100;
@@ -77,7 +77,7 @@ struct Nearest {
     suggestion: Option<String>,
 }
 
-/// A condition that a span does not satisfy. Places are counted in UTF-16 code units.
+/// A condition that a span does not satisfy. Offsets are counted in UTF-16 code units.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Failing {
@@ -145,9 +145,9 @@ type Found = (Vec<usize>, Vec<Diagnostic>, Vec<Nearest>);
 fn by_selector(query: &str, trace: &Trace) -> Result<Found, ApiError> {
     let parsed = parse_selector(query);
     let diagnostics = diagnose_selector(query);
-    let places = Places::of(query);
+    let offsets = Utf16Offsets::of(query);
     let diagnostics =
-        diagnostics.iter().take(MAX_DIAGNOSTICS).map(|found| Diagnostic::of(found, &places)).collect();
+        diagnostics.iter().take(MAX_DIAGNOSTICS).map(|found| Diagnostic::of(found, &offsets)).collect();
     if !parsed.is_valid() {
         return Ok((Vec::new(), diagnostics, Vec::new()));
     }
@@ -167,8 +167,8 @@ fn by_selector(query: &str, trace: &Trace) -> Result<Found, ApiError> {
             .failing
             .into_iter()
             .map(|failed| Failing {
-                from: places.from_byte(failed.place.start),
-                to: places.from_byte(end_of(query, &failed.place)),
+                from: offsets.from_byte(failed.place.start),
+                to: offsets.from_byte(end_of(query, &failed.place)),
                 condition: failed.condition,
                 actual: failed.actual,
                 did_you_mean: failed.did_you_mean,

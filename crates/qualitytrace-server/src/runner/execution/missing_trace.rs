@@ -42,7 +42,7 @@ pub(super) struct Request<'r> {
 
 /// A span that answers the same request in another trace.
 #[derive(Debug)]
-struct Stray {
+struct UnlinkedTrace {
     trace: TraceId,
     name: String,
     service: String,
@@ -62,15 +62,15 @@ impl Execution {
             return silence(&self.config.get(), &services, since);
         }
         // A failed search adds nothing; the diagnosis uses what is known already.
-        let stray = self.stray(request).await.unwrap_or_default();
-        match stray {
-            Some(stray) => stray.told(request.trace),
+        let unlinked_trace = self.unlinked_trace(request).await.unwrap_or_default();
+        match unlinked_trace {
+            Some(unlinked_trace) => unlinked_trace.told(request.trace),
             None => others(&heard, request.start),
         }
     }
 
     /// Finds a span that arrived since the request was sent and seems to answer it, in another trace.
-    async fn stray(&self, request: Request<'_>) -> Result<Option<Stray>, store::Error> {
+    async fn unlinked_trace(&self, request: Request<'_>) -> Result<Option<UnlinkedTrace>, store::Error> {
         let Some(wanted) = Wanted::of(request.trigger) else { return Ok(None) };
         let latest = clock::now() + CLOCK_ERROR;
         let arrivals = self.store.arrivals_before(latest, LOOKED_AT).await?;
@@ -80,7 +80,7 @@ impl Execution {
         for (trace, arrival) in self.source.arrivals(&times).await? {
             let found = arrival.spans.iter().find(|span| wanted.is_answered_by(span, request));
             if let Some(span) = found.filter(|_| trace != request.trace) {
-                return Ok(Some(Stray {
+                return Ok(Some(UnlinkedTrace {
                     trace,
                     name: span.name.to_string(),
                     service: span.service().to_owned(),
@@ -147,7 +147,7 @@ fn others(heard: &[&ServiceView], start: Timestamp) -> String {
     )
 }
 
-impl Stray {
+impl UnlinkedTrace {
     fn told(&self, wanted: TraceId) -> String {
         let Self { trace, name, service, is_root } = self;
         let service = if service.is_empty() { String::new() } else { format!(" ({service})") };
@@ -300,8 +300,9 @@ mod tests {
             ("11111111111111111111111111111111", false, "begins a trace of its own"),
         ] {
             let name = "GET /orders".to_owned();
-            let stray = Stray { trace: trace.parse().unwrap(), name, service: "shop".to_owned(), is_root };
-            let told = stray.told(wanted);
+            let unlinked_trace =
+                UnlinkedTrace { trace: trace.parse().unwrap(), name, service: "shop".to_owned(), is_root };
+            let told = unlinked_trace.told(wanted);
             assert!(told.contains(expected) && told.contains("`GET /orders` (shop)"), "{told}");
         }
     }

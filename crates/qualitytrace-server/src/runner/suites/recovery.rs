@@ -10,7 +10,7 @@ use qualitytrace_core::series::Attempts;
 use qualitytrace_core::suite::{Plan, Standing};
 
 use super::log::{SuiteLog, SuiteState};
-use super::steps::{Begun, Reached, StepEnd};
+use super::steps::{StartedRun, StepEnd, SuiteProgress};
 use super::{StepTest, SuiteOrder, Suites};
 use crate::runner::{Error, RunId, SuiteRunId};
 use crate::store::{self, StoredDefinition, StoredSuiteRun};
@@ -39,11 +39,11 @@ impl Suites {
         let Some(order) = self.load_order(&orphan, &events).await? else {
             return self.mark_interrupted(&id, &mut log).await;
         };
-        let reached = self.load_progress(&id, &order, &events).await?;
+        let progress = self.load_progress(&id, &order, &events).await?;
         log.change_state(SuiteState::Created, SuiteState::Executing).await?;
         log.append(SuiteEventKind::Resumed).await?;
         tracing::info!(suite = id.suite, run = id.number, "resumes a run of a suite whose server is gone");
-        self.spawn(id, order, log, reached);
+        self.spawn(id, order, log, progress);
         Ok(())
     }
 
@@ -73,14 +73,14 @@ impl Suites {
         Ok((planned.len() == order.plan.steps.len()).then_some(order))
     }
 
-    /// Rebuilds the state that a suite run has reached.
+    /// Rebuilds the progress of a suite run.
     async fn load_progress(
         &self,
         id: &SuiteRunId,
         order: &SuiteOrder,
         events: &[Event],
-    ) -> Result<Reached, Error> {
-        let mut reached = Reached::nothing(order);
+    ) -> Result<SuiteProgress, Error> {
+        let mut progress = SuiteProgress::new(order);
         let runs = self.store.step_runs(&id.suite, id.number, id.number).await?.remove(&id.number);
         for (run, _) in runs.unwrap_or_default() {
             let request = RunRequest::of(&run);
@@ -91,25 +91,25 @@ impl Suites {
             });
             let trace_id = run.trace.to_string();
             let run = RunId { test: run.test, number: run.number };
-            reached.begun.entry(step).or_default().push_back(Begun { run, trace_id, is_logged });
+            progress.started.entry(step).or_default().push_back(StartedRun { run, trace_id, is_logged });
         }
         for event in events {
             match &event.what {
                 SuiteEventKind::StepsSkipped { steps } => {
                     for step in steps {
-                        reached.standings[*step] = Standing::Skipped;
+                        progress.standings[*step] = Standing::Skipped;
                     }
                 }
                 SuiteEventKind::StepEnded { step, outcome, recovered, message, .. } => {
                     let outcome = outcome.of_series(*recovered);
-                    let last = reached.begun.remove(step).and_then(|mut begun| begun.pop_back());
-                    let mut end = StepEnd::nothing();
+                    let last = progress.started.remove(step).and_then(|mut started| started.pop_back());
+                    let mut end = StepEnd::new();
                     // A step that was stopped from outside has no outputs, whatever its run says.
-                    if let Some(Begun { run, .. }) = last.filter(|_| message.is_none()) {
+                    if let Some(StartedRun { run, .. }) = last.filter(|_| message.is_none()) {
                         end = self.step_results(&run, &self.wait_for_end(&run).await?).await?;
                     }
                     let end = StepEnd { outcome, message: message.clone(), ..end };
-                    reached.ended(&order.plan, *step, &end);
+                    progress.ended(&order.plan, *step, &end);
                 }
                 SuiteEventKind::Planned { .. }
                 | SuiteEventKind::StepStarted { .. }
@@ -119,7 +119,7 @@ impl Suites {
                 | SuiteEventKind::Interrupted => {}
             }
         }
-        Ok(reached)
+        Ok(progress)
     }
 
     /// Marks a suite run that cannot be resumed. Its queued runs are stopped.

@@ -21,16 +21,16 @@ use crate::runner::{Error, RunId, SuiteRunId};
 use crate::variables::Variables;
 use crate::wire::suite::SuiteEventKind;
 
-/// The state that a suite run has reached.
+/// The progress of a suite run.
 #[derive(Debug)]
-pub(super) struct Reached {
+pub(super) struct SuiteProgress {
     pub(super) standings: Vec<Standing>,
     /// The outputs of each step.
     outputs: Vec<Values>,
     /// Those of these values that are secret.
     secrets: BTreeSet<String>,
-    /// The runs that the steps in progress have begun.
-    pub(super) begun: BTreeMap<usize, VecDeque<Begun>>,
+    /// The runs that the steps in progress have started.
+    pub(super) started: BTreeMap<usize, VecDeque<StartedRun>>,
     /// The number of assertions that passed and that failed.
     counts: (u64, u64),
     /// Why the run will not be completed.
@@ -39,7 +39,7 @@ pub(super) struct Reached {
 
 /// A run of a step that began before its server was gone.
 #[derive(Debug)]
-pub(super) struct Begun {
+pub(super) struct StartedRun {
     pub(super) run: RunId,
     pub(super) trace_id: String,
     /// Whether its start is in the event log.
@@ -64,15 +64,15 @@ enum Interruption {
     Stopped,
 }
 
-impl Reached {
+impl SuiteProgress {
     /// The initial state.
-    pub(super) fn nothing(order: &SuiteOrder) -> Self {
+    pub(super) fn new(order: &SuiteOrder) -> Self {
         let steps = order.plan.steps.len();
         Self {
             standings: vec![Standing::Waiting; steps],
             outputs: vec![Values::new(); steps],
             secrets: BTreeSet::new(),
-            begun: BTreeMap::new(),
+            started: BTreeMap::new(),
             counts: (0, 0),
             why: None,
         }
@@ -110,30 +110,30 @@ impl Suites {
         order: Arc<SuiteOrder>,
         log: &mut SuiteLog,
         mut stopped: watch::Receiver<bool>,
-        mut reached: Reached,
+        mut progress: SuiteProgress,
     ) -> Result<(), Error> {
         // Each step is a task of its own: one that waits for the store must not block this function.
         let mut under_way = JoinSet::new();
         let (notes, mut noted) = mpsc::unbounded_channel();
-        let mut start: Vec<usize> = reached.begun.keys().copied().collect();
+        let mut start: Vec<usize> = progress.started.keys().copied().collect();
         loop {
             for step in std::mem::take(&mut start) {
-                reached.standings[step] = Standing::Running;
-                let variables = reached.variables(&order, step);
-                let begun = reached.begun.remove(&step).unwrap_or_default();
+                progress.standings[step] = Standing::Running;
+                let variables = progress.variables(&order, step);
+                let started = progress.started.remove(&step).unwrap_or_default();
                 let (notes, stop) = (notes.clone(), stopped.clone());
                 let (suites, run, order) = (Arc::clone(self), run.clone(), Arc::clone(&order));
                 let executed = async move {
-                    (step, suites.step(&run, &order, step, variables, begun, notes, stop).await)
+                    (step, suites.step(&run, &order, step, variables, started, notes, stop).await)
                 };
                 // The runs of the step are children of the span of the suite run.
                 under_way.spawn(executed.in_current_span());
             }
             let is_stopped = *stopped.borrow();
-            match order.plan.next(&reached.standings, is_stopped) {
+            match order.plan.next(&progress.standings, is_stopped) {
                 suite::Next::Skip(steps) => {
                     for step in &steps {
-                        reached.standings[*step] = Standing::Skipped;
+                        progress.standings[*step] = Standing::Skipped;
                     }
                     log.append(SuiteEventKind::StepsSkipped { steps }).await?;
                 }
@@ -150,8 +150,8 @@ impl Suites {
                         while let Ok(what) = noted.try_recv() {
                             log.append(what).await?;
                         }
-                        reached.ended(&order.plan, step, &ended);
-                        let counts = reached.counts;
+                        progress.ended(&order.plan, step, &ended);
+                        let counts = progress.counts;
                         retry_while_unavailable(|| async { Ok(self.store.count_suite_assertions(&run.suite, run.number, counts).await?) }).await?;
                         log.append(step_ended(step, ended)).await?;
                     }
@@ -169,7 +169,7 @@ impl Suites {
                     let why = if is_stopped {
                         "the suite was stopped".to_owned()
                     } else {
-                        reached.why.unwrap_or_else(|| "a step of setup did not pass".to_owned())
+                        progress.why.unwrap_or_else(|| "a step of setup did not pass".to_owned())
                     };
                     log.end(SuiteState::Failed, SuiteEventKind::Ended { passed: false, message: Some(why) })
                         .await?;
@@ -179,7 +179,7 @@ impl Suites {
         }
     }
 
-    /// Runs the test of a step, as often as requested, beginning with the runs that have begun already.
+    /// Runs the test of a step, as often as requested, beginning with the runs that have started already.
     #[expect(
         clippy::too_many_arguments,
         reason = "a step knows its suite, its place, its past and its listeners"
@@ -190,7 +190,7 @@ impl Suites {
         order: &SuiteOrder,
         at: usize,
         variables: Variables,
-        mut begun: VecDeque<Begun>,
+        mut started: VecDeque<StartedRun>,
         notes: mpsc::UnboundedSender<SuiteEventKind>,
         mut stopped: watch::Receiver<bool>,
     ) -> Result<StepEnd, Error> {
@@ -204,21 +204,21 @@ impl Suites {
         let mut series = SeriesState::new(Order { test: stored, attempts, variables, request, step_of });
         loop {
             let mut is_logged = false;
-            let run = if let Some(begun) = begun.pop_front() {
-                series.add(begun.run.number, begun.trace_id);
-                is_logged = begun.is_logged;
-                Ok(begun.run)
+            let run = if let Some(started) = started.pop_front() {
+                series.add(started.run.number, started.trace_id);
+                is_logged = started.is_logged;
+                Ok(started.run)
             } else {
                 loop {
                     match self.begin_attempt(&mut series).await {
-                        // A suite that has begun waits for room in the queue, and for the database, instead of
+                        // A suite that has started waits for room in the queue, and for the database, instead of
                         // failing.
                         Err(error) if error.was_not_begun() => tokio::select! {
                             () = tokio::time::sleep(POLL_INTERVAL) => {}
                             () = until(deadline) => break Err(Interruption::Timeout),
                             () = until_stopped(&mut stopped), if planned.role != Role::Teardown => break Err(Interruption::Stopped),
                         },
-                        begun => break Ok(begun?),
+                        started => break Ok(started?),
                     }
                 }
             };
@@ -270,7 +270,7 @@ impl Suites {
 
     /// Returns the outputs of the last run of a step, and its assertion counts.
     pub(super) async fn step_results(&self, run: &RunId, ended_run: &EndedRun) -> Result<StepEnd, Error> {
-        let mut end = StepEnd::nothing();
+        let mut end = StepEnd::new();
         let Some(verdict) = &ended_run.state.verdict else { return Ok(end) };
         let secrets = self.store.secret_outputs(&run.test, run.number).await?;
         end.outputs = outputs(verdict, &Variables::open(&self.store, &run.test, &secrets)?);
@@ -283,7 +283,7 @@ impl Suites {
 
 impl StepEnd {
     /// A step without outputs.
-    pub(super) fn nothing() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             outcome: Outcome::Broken,
             message: None,
@@ -295,7 +295,7 @@ impl StepEnd {
 
     /// A step that could not be executed.
     fn broken(message: String) -> Self {
-        Self { message: Some(message), ..Self::nothing() }
+        Self { message: Some(message), ..Self::new() }
     }
 
     /// A step that was stopped from outside.
@@ -307,7 +307,7 @@ impl StepEnd {
             }
             Interruption::Stopped => (Outcome::Stopped, "it was ended with the suite".to_owned()),
         };
-        Self { outcome, message: Some(message), ..Self::nothing() }
+        Self { outcome, message: Some(message), ..Self::new() }
     }
 
     /// Why a step that ended by itself has no result.

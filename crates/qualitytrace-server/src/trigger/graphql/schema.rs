@@ -10,7 +10,7 @@ use apollo_compiler::response::JsonMap;
 use apollo_compiler::validation::{DiagnosticList, Valid};
 use serde_json::Value;
 
-use crate::trigger::failure::{Place, Reason};
+use crate::trigger::failure::{Endpoint, Reason};
 
 /// The introspection query. Types nest up to seven times, as in other clients.
 pub(super) const QUESTION: &str = "query IntrospectionQuery { __schema { queryType { name } mutationType { name } \
@@ -58,13 +58,13 @@ impl Problem {
     }
 
     /// Formats the error message.
-    pub(super) fn told(&self, place: &Place) -> String {
+    pub(super) fn told(&self, endpoint: &Endpoint) -> String {
         match self {
             Self::Schema(why) => format!(
-                "the schema of {place} cannot be read: {why}; remove the trigger's `introspection` to send the query \
+                "the schema of {endpoint} cannot be read: {why}; remove the trigger's `introspection` to send the query \
                  as it is"
             ),
-            Self::Query(why) => format!("the query does not fit the schema of {place}: {why}"),
+            Self::Query(why) => format!("the query does not fit the schema of {endpoint}: {why}"),
         }
     }
 }

@@ -19,7 +19,7 @@ use tonic_reflection::pb::v1::{
     ErrorResponse, FileDescriptorResponse, ServerReflectionRequest, ServerReflectionResponse,
 };
 
-use super::super::failure::{Failure, Place};
+use super::super::failure::{Endpoint, Failure};
 use super::{Client, protocol, transport_failure};
 
 const VERSIONS: [&str; 2] = [
@@ -34,9 +34,9 @@ pub(super) async fn describe(
     client: &mut Client,
     metadata: &MetadataMap,
     service: &str,
-    place: &Place,
+    endpoint: &Endpoint,
 ) -> Result<DescriptorPool, Failure> {
-    let mut asking = Asking { client, metadata, place, path: VERSIONS[0] };
+    let mut asking = Asking { client, metadata, endpoint, path: VERSIONS[0] };
     let files = match asking.ask(MessageRequest::FileContainingSymbol(service.to_owned())).await? {
         MessageResponse::FileDescriptorResponse(files) => files,
         MessageResponse::ErrorResponse(refusal) if refusal.error_code == Code::NotFound as i32 => {
@@ -60,7 +60,7 @@ pub(super) async fn describe(
 struct Asking<'a> {
     client: &'a mut Client,
     metadata: &'a MetadataMap,
-    place: &'a Place,
+    endpoint: &'a Endpoint,
     path: &'static str,
 }
 
@@ -157,17 +157,17 @@ impl Asking<'_> {
             | MessageResponse::ErrorResponse(_)
             | MessageResponse::AllExtensionNumbersResponse(_) => Failure::invalid(format!(
                 "{} has no service `{service}`, and does not list its services; correct the trigger's `method`",
-                self.place
+                self.endpoint
             )),
         })
     }
 
     fn failure(&self, status: &Status) -> Failure {
-        match transport_failure(status, self.place) {
+        match transport_failure(status, self.endpoint) {
             Some(failure) => failure,
             None if status.code() == Code::Unimplemented => Failure::invalid(format!(
                 "{} does not describe itself: it has no server reflection; give the trigger a `protobufFile`",
-                self.place
+                self.endpoint
             )),
             None => self.odd(status.message()),
         }
@@ -176,7 +176,7 @@ impl Asking<'_> {
     fn odd(&self, cause: &str) -> Failure {
         Failure::invalid(format!(
             "the description that {} gives of itself cannot be used: {cause}; give the trigger a `protobufFile`",
-            self.place
+            self.endpoint
         ))
     }
 }

@@ -10,7 +10,7 @@ use reqwest::{Client, Proxy, Url};
 use tower::util::MapFutureLayer;
 
 use super::super::connect::{Certificates, Gate};
-use super::super::failure::{Failure, Place, Role, root_cause};
+use super::super::failure::{Endpoint, Failure, Role, root_cause};
 use super::super::progress;
 
 /// The default user agent.
@@ -40,19 +40,19 @@ pub(super) enum Way {
 
 impl Way {
     /// Returns the proxy for a request to this URL, if any.
-    pub(super) fn serving(&self, url: &Url) -> Option<Place> {
+    pub(super) fn serving(&self, url: &Url) -> Option<Endpoint> {
         static ENVIRONMENT: LazyLock<Matcher> = LazyLock::new(Matcher::from_env);
         match self {
             Self::Direct => None,
             Self::Through(proxy) => {
-                Some(Place { role: Role::Proxy, ..super::place(proxy, "the trigger's proxy") })
+                Some(Endpoint { role: Role::Proxy, ..super::endpoint(proxy, "the trigger's proxy") })
             }
             Self::Environment => {
                 let uri = url.as_str().parse().ok()?;
                 let proxy = ENVIRONMENT.intercept(&uri)?.uri().clone();
                 let host = proxy.host()?.to_owned();
                 let setting = "the proxy variables in the server's environment";
-                Some(Place { role: Role::Proxy, host, port: proxy.port_u16(), setting })
+                Some(Endpoint { role: Role::Proxy, host, port: proxy.port_u16(), setting })
             }
         }
     }
@@ -94,12 +94,12 @@ impl Clients {
     /// Refuses an address that is not allowed and that our resolver does not see: a literal one, also of the proxy, or
     /// one that a proxy resolves.
     pub(super) async fn admit(&self, url: &Url, settings: &Settings) -> Result<(), Failure> {
-        let place = super::place(url, super::URL);
+        let endpoint = super::endpoint(url, super::URL);
         match settings.proxy.serving(url) {
-            None => self.gate.host(&place.host),
+            None => self.gate.host(&endpoint.host),
             Some(proxy) => {
                 self.gate.host(&proxy.host)?;
-                self.gate.host_elsewhere(&place).await
+                self.gate.host_elsewhere(&endpoint).await
             }
         }
     }

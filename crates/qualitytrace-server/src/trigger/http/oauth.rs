@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use qualitytrace_core::definition::trigger::{ClientPlace, OAuth2};
+use qualitytrace_core::definition::trigger::{ClientAuthLocation, OAuth2};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Url};
 use serde::Deserialize;
 
-use super::super::failure::{Failure, Place, Reason, Role};
+use super::super::failure::{Endpoint, Failure, Reason, Role};
 use super::super::progress;
 use super::clients::{self, Clients, Settings};
 
@@ -56,16 +56,16 @@ impl Tokens {
         clients: &Clients,
         settings: &Settings,
     ) -> Result<String, Failure> {
-        let place = place(&super::url(&oauth2.token_url.value, "tokenUrl")?);
+        let endpoint = endpoint(&super::url(&oauth2.token_url.value, "tokenUrl")?);
         // Recorded before the lock: another caller may be fetching the token.
-        progress::asks(&place, None);
+        progress::asks(&endpoint, None);
         let slot = self.slot(oauth2);
         let mut slot = slot.lock().await;
         if let Some(token) = slot.as_ref().filter(|token| Instant::now() < token.until) {
             return Ok(token.text.clone());
         }
         let asked = Instant::now();
-        let granted = fetch(oauth2, clients, settings, &place).await?;
+        let granted = fetch(oauth2, clients, settings, &endpoint).await?;
         let life = granted.expires_in.map_or(USUAL_LIFE, Duration::from_secs).saturating_sub(MARGIN);
         let until = asked.checked_add(life).unwrap_or(asked);
         *slot = Some(Token { text: granted.access_token.clone(), until });
@@ -101,8 +101,8 @@ fn scope(oauth2: &OAuth2) -> String {
     oauth2.scopes.iter().map(|scope| scope.value.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-fn place(url: &Url) -> Place {
-    Place { role: Role::TokenServer, ..super::place(url, "the trigger's `tokenUrl`") }
+fn endpoint(url: &Url) -> Endpoint {
+    Endpoint { role: Role::TokenServer, ..super::endpoint(url, "the trigger's `tokenUrl`") }
 }
 
 /// Fetches a token. The trace context is not propagated: fetching tokens is not part of the test.
@@ -110,7 +110,7 @@ async fn fetch(
     oauth2: &OAuth2,
     clients: &Clients,
     settings: &Settings,
-    place: &Place,
+    endpoint: &Endpoint,
 ) -> Result<Granted, Failure> {
     let url = super::url(&oauth2.token_url.value, "tokenUrl")?;
     let settings = Settings {
@@ -123,26 +123,26 @@ async fn fetch(
     };
     clients.admit(&url, &settings).await?;
     let request = request(oauth2, clients.of(&settings)?.post(url.clone()))?;
-    let failed = |error: reqwest::Error| super::failure(&error, place, &url, &settings);
-    progress::asks(place, settings.proxy.serving(&url));
+    let failed = |error: reqwest::Error| super::failure(&error, endpoint, &url, &settings);
+    progress::asks(endpoint, settings.proxy.serving(&url));
     let response = request.send().await;
-    let response = response.map_err(|error| super::unanswered(&error, place, &url, &settings))?;
+    let response = response.map_err(|error| super::unanswered(&error, endpoint, &url, &settings))?;
     progress::answers();
     let status = response.status();
     let (body, _) = super::read(response, MAX_ANSWER).await.map_err(failed)?;
     if status.is_success() {
         return serde_json::from_slice(&body)
-            .map_err(|error| odd(place, &format!("it is no token: {error}")));
+            .map_err(|error| odd(endpoint, &format!("it is no token: {error}")));
     }
     match serde_json::from_slice::<Refused>(&body) {
         Ok(Refused { error, error_description }) => {
             let cause = format!("{error} {error_description}");
-            Err(Failure::at(place, Reason::Credentials, cause.trim()))
+            Err(Failure::at(endpoint, Reason::Credentials, cause.trim()))
         }
         Err(_) if status.is_client_error() => {
-            Err(Failure::at(place, Reason::Credentials, &status.to_string()))
+            Err(Failure::at(endpoint, Reason::Credentials, &status.to_string()))
         }
-        Err(_) => Err(odd(place, &format!("its status is {status}"))),
+        Err(_) => Err(odd(endpoint, &format!("its status is {status}"))),
     }
 }
 
@@ -156,14 +156,14 @@ fn request(oauth2: &OAuth2, request: RequestBuilder) -> Result<RequestBuilder, F
     }
     let mut request = request.header(ACCEPT, "application/json");
     match oauth2.place {
-        ClientPlace::Header => {
+        ClientAuthLocation::Header => {
             let encoded =
                 |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
             let login =
                 super::basic(&encoded(&oauth2.client_id.value), &encoded(&oauth2.client_secret.value));
             request = request.header(AUTHORIZATION, super::secret("authorization", &login)?);
         }
-        ClientPlace::Body => {
+        ClientAuthLocation::Body => {
             form.append_pair("client_id", &oauth2.client_id.value);
             form.append_pair("client_secret", &oauth2.client_secret.value);
         }
@@ -171,8 +171,8 @@ fn request(oauth2: &OAuth2, request: RequestBuilder) -> Result<RequestBuilder, F
     Ok(request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form.finish()))
 }
 
-fn odd(place: &Place, cause: &str) -> Failure {
+fn odd(endpoint: &Endpoint, cause: &str) -> Failure {
     let message =
-        format!("the answer of {} cannot be used: {cause}; check the trigger's `tokenUrl`", place.named());
+        format!("the answer of {} cannot be used: {cause}; check the trigger's `tokenUrl`", endpoint.named());
     Failure::told(Reason::Protocol, message)
 }

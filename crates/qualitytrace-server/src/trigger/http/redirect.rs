@@ -32,8 +32,9 @@ pub(super) fn next(
 ) -> Result<Option<Step>, Failure> {
     let Redirects::Follow(most) = redirects else { return Ok(None) };
     let Some(url) = led_to(&step.url, response) else { return Ok(None) };
-    let place = super::place(&step.url, super::URL);
-    let refused = |cause: String| Err(Failure::told(Reason::Protocol, format!("{place} leads to {cause}")));
+    let endpoint = super::endpoint(&step.url, super::URL);
+    let refused =
+        |cause: String| Err(Failure::told(Reason::Protocol, format!("{endpoint} leads to {cause}")));
     if followed >= most {
         return refused(format!("more than {most} other places in turn; raise the trigger's `redirects`"));
     }

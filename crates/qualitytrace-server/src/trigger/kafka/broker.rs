@@ -13,13 +13,13 @@ use qualitytrace_core::definition::trigger::Sasl;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::super::connect::{Connection, Gate, Security};
-use super::super::failure::{Failure, Place, Reason, tls_cause};
+use super::super::failure::{Endpoint, Failure, Reason, tls_cause};
 
 /// The largest response. It lists the partitions of one topic, which is far smaller.
 const MAX_ANSWER: usize = 16 << 20;
 
 pub(super) struct Broker {
-    pub(super) place: Place,
+    pub(super) endpoint: Endpoint,
     connection: Box<dyn Connection>,
     /// The correlation id of the last request.
     count: i32,
@@ -28,13 +28,13 @@ pub(super) struct Broker {
 impl Broker {
     /// Connects and logs in.
     pub(super) async fn connect(
-        place: &Place,
+        endpoint: &Endpoint,
         security: &Security,
         sasl: Option<&Sasl>,
         gate: &Gate,
     ) -> Result<Self, Failure> {
-        let connection = gate.connect(place, security, &[]).await?;
-        let mut broker = Self { place: place.clone(), connection, count: 0 };
+        let connection = gate.connect(endpoint, security, &[]).await?;
+        let mut broker = Self { endpoint: endpoint.clone(), connection, count: 0 };
         if let Some(sasl) = sasl {
             login::login(&mut broker, sasl).await?;
         }
@@ -90,15 +90,19 @@ impl Broker {
     fn cut(&self, error: &io::Error) -> Failure {
         let cause = tls_cause(error);
         if error.kind() == ErrorKind::InvalidData {
-            return Failure::at(&self.place, Reason::Tls, &cause);
+            return Failure::at(&self.endpoint, Reason::Tls, &cause);
         }
         let help = "if it is a Kafka broker that wants TLS or credentials, give the trigger `tls` or \
                     `authentication`";
-        Failure::at(&self.place, Reason::Cut, &format!("{cause}; {help}"))
+        Failure::at(&self.endpoint, Reason::Cut, &format!("{cause}; {help}"))
     }
 
     /// Describes a response that is not from a Kafka broker.
     pub(super) fn odd(&self, cause: &str) -> Failure {
-        Failure::at(&self.place, Reason::Protocol, &format!("it does not seem to be a Kafka broker: {cause}"))
+        Failure::at(
+            &self.endpoint,
+            Reason::Protocol,
+            &format!("it does not seem to be a Kafka broker: {cause}"),
+        )
     }
 }

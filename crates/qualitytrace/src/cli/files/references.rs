@@ -190,7 +190,7 @@ fn read(named: &Named) -> Result<String, String> {
 fn profile(text: &str, format: Format) -> Result<String, String> {
     let Reading { documents, diagnostics, .. } = definition::read(text, format);
     if let Some(wrong) = diagnostics.iter().find(|found| found.severity == Severity::Error) {
-        let key = definition::place(text, format, &wrong.span).key;
+        let key = definition::location(text, format, &wrong.span).key;
         return Err(format!("is wrong at `{key}`: {}", wrong.message));
     }
     match documents.into_iter().map(|document| document.resource).next() {

@@ -25,7 +25,7 @@ pub(super) async fn login(broker: &mut Broker, sasl: &Sasl) -> Result<(), Failur
     if let Some(error) = ResponseError::try_from_code(known.error_code) {
         let known: Vec<&str> = known.mechanisms.iter().map(|known| &**known).collect();
         let cause = format!("{name} is not possible ({error}); it knows {}", known.join(", "));
-        return Err(Failure::at(&broker.place, Reason::Credentials, &cause));
+        return Err(Failure::at(&broker.endpoint, Reason::Credentials, &cause));
     }
     let unfit = |error: &dyn std::fmt::Display| {
         Failure::invalid(format!("the trigger's `authentication` cannot be used for {name}: {error}"))
@@ -40,14 +40,14 @@ pub(super) async fn login(broker: &mut Broker, sasl: &Sasl) -> Result<(), Failur
         // The broker's last message proves that it knows the password too; a wrong proof fails here.
         let state = session
             .step(told.as_deref(), &mut say)
-            .map_err(|error| Failure::at(&broker.place, Reason::Credentials, &error.to_string()))?;
+            .map_err(|error| Failure::at(&broker.endpoint, Reason::Credentials, &error.to_string()))?;
         if state.has_sent_message() {
             let request = SaslAuthenticateRequest::default().with_auth_bytes(say.into());
             let answer: SaslAuthenticateResponse =
                 broker.ask(ApiKey::SaslAuthenticate, AUTHENTICATE, &request).await?;
             if let Some(error) = ResponseError::try_from_code(answer.error_code) {
                 let cause = answer.error_message.map_or_else(|| error.to_string(), |text| text.to_string());
-                return Err(Failure::at(&broker.place, Reason::Credentials, &cause));
+                return Err(Failure::at(&broker.endpoint, Reason::Credentials, &cause));
             }
             told = Some(answer.auth_bytes.to_vec());
         }

@@ -1,19 +1,19 @@
-//! Places in a text, as the API counts them: UTF-16 code units from its beginning, as JavaScript, editors and the
-//! language server protocol do. Inside the server, places are bytes.
+//! Offsets in a text, as the API counts them: UTF-16 code units from its beginning, as JavaScript, editors and the
+//! language server protocol do. Inside the server, offsets are bytes.
 
 /// The distance of noted positions, in bytes.
 const BLOCK: usize = 256;
 
-/// Translates places in one text.
+/// Translates offsets in one text.
 #[derive(Debug)]
-pub struct Places<'t> {
+pub struct Utf16Offsets<'t> {
     text: &'t str,
     /// The number of code units before each block of bytes; empty for a text in which both count the same.
     before: Vec<usize>,
 }
 
-impl<'t> Places<'t> {
-    /// Prepares the translation of places in this text.
+impl<'t> Utf16Offsets<'t> {
+    /// Prepares the translation of offsets in this text.
     pub fn of(text: &'t str) -> Self {
         let mut before = Vec::new();
         if !text.is_ascii() {
@@ -74,19 +74,19 @@ mod tests {
     proptest! {
         #[test]
         fn every_place_is_translated_both_ways(text in "([a-z]{0,300}|[é\u{1f980}ß漢]{0,200}){0,4}") {
-            let places = Places::of(&text);
+            let offsets = Utf16Offsets::of(&text);
             let mut units = 0;
             for (byte, c) in text.char_indices().chain([(text.len(), 'x')]) {
-                prop_assert_eq!(places.from_byte(byte), units);
-                prop_assert_eq!(places.to_byte(units), Some(byte));
+                prop_assert_eq!(offsets.from_byte(byte), units);
+                prop_assert_eq!(offsets.to_byte(units), Some(byte));
                 if byte < text.len() && c.len_utf16() == 2 {
-                    prop_assert_eq!(places.to_byte(units + 1), None);
+                    prop_assert_eq!(offsets.to_byte(units + 1), None);
                 }
                 units += c.len_utf16();
             }
-            let end = places.from_byte(text.len());
-            prop_assert_eq!(places.from_byte(text.len() + 9), end);
-            prop_assert_eq!(places.to_byte(end + 1), None);
+            let end = offsets.from_byte(text.len());
+            prop_assert_eq!(offsets.from_byte(text.len() + 9), end);
+            prop_assert_eq!(offsets.to_byte(end + 1), None);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Places in a file for messages: the document, and the path of keys.
+//! Locations in a file for messages: the document, and the path of keys.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -8,24 +8,24 @@ use qualitytrace_config::tree::{Node, Shape};
 use super::reader::Reader;
 use super::{Format, parse};
 
-/// A place in a file.
+/// A location in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The number of the document, from 1; empty documents do not count.
     pub document: usize,
     /// The path from the top of its document, like `spec.values[0].type`; empty for the document as a whole.
     pub key: String,
 }
 
-/// Returns the place of a byte range of a file.
-pub fn place(source: &str, format: Format, bytes: &Range<usize>) -> Place {
+/// Returns the location of a byte range of a file.
+pub fn location(source: &str, format: Format, bytes: &Range<usize>) -> Location {
     let documents = parse(&Reader::new(source, format));
     let at = documents.iter().rposition(|document| document.span.start <= bytes.start).unwrap_or(0);
     let mut key = String::new();
     if let Some(document) = documents.get(at) {
         walk(document, bytes, &mut key);
     }
-    Place { document: at + 1, key }
+    Location { document: at + 1, key }
 }
 
 fn walk(node: &Node, bytes: &Range<usize>, key: &mut String) {
@@ -58,8 +58,8 @@ mod tests {
     #[track_caller]
     fn check(source: &str, format: Format, part: &str, document: usize, key: &str) {
         let start = source.find(part).unwrap();
-        let found = place(source, format, &(start..start + part.len()));
-        assert_eq!(found, Place { document, key: key.to_owned() });
+        let found = location(source, format, &(start..start + part.len()));
+        assert_eq!(found, Location { document, key: key.to_owned() });
     }
 
     const STREAM: &str = "---\n# nothing\n---\ntype: Test\nspec:\n  name: T\n---\nspec:\n  list:\n  - a: x\n  - b: {c: deep}\n  last: end\n";
@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn what_is_missing_has_the_place_of_what_it_is_missing_from() {
         assert_eq!(
-            place("spec: {name: x}", Format::Yaml, &(6..6)),
-            Place { document: 1, key: String::new() }
+            location("spec: {name: x}", Format::Yaml, &(6..6)),
+            Location { document: 1, key: String::new() }
         );
-        assert_eq!(place("", Format::Yaml, &(0..0)), Place { document: 1, key: String::new() });
+        assert_eq!(location("", Format::Yaml, &(0..0)), Location { document: 1, key: String::new() });
     }
 }
