@@ -78,8 +78,9 @@ impl Recorder {
     pub(crate) fn observe_runs(
         &self,
         unfinished: impl Fn() -> Option<(usize, usize)> + Send + Sync + 'static,
+        watched: impl Fn() -> Option<(usize, usize)> + Send + Sync + 'static,
     ) {
-        instruments::observe_runs(&self.telemetry.meter("qualitytrace"), unfinished);
+        instruments::observe_runs(&self.telemetry.meter("qualitytrace"), unfinished, watched);
     }
 
     /// Returns the routes for metrics and the status of the telemetry.

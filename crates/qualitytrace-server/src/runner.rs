@@ -159,6 +159,11 @@ impl Runner {
         self.queue.unfinished()
     }
 
+    /// The number of judged runs that are watched for late spans: in memory, and parked.
+    pub fn watched(&self) -> (usize, usize) {
+        self.execution.watched()
+    }
+
     /// Applies changed limits.
     pub(crate) fn reconfigured(&self) {
         self.queue.reconfigured(&self.config.get().limits);

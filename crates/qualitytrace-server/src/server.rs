@@ -138,8 +138,11 @@ impl Server {
         recorder.observe_ingest(&ingest);
         let runner =
             Runner::begin(store.clone(), source.clone(), config.wait, live.clone(), recorder.clone()).await?;
-        let observed = Arc::downgrade(&runner);
-        recorder.observe_runs(move || Some(observed.upgrade()?.unfinished()));
+        let (unfinished, watched) = (Arc::downgrade(&runner), Arc::downgrade(&runner));
+        recorder.observe_runs(
+            move || Some(unfinished.upgrade()?.unfinished()),
+            move || Some(watched.upgrade()?.watched()),
+        );
         let otlp = config
             .otlp
             .then(|| [otlp::http_routes(Arc::clone(&ingest)), otlp::grpc_services(Arc::clone(&ingest))]);

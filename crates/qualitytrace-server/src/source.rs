@@ -11,7 +11,7 @@ use qualitytrace_core::trace::{Span, Trace};
 
 use crate::clock;
 use crate::ingest::Ingest;
-use crate::otlp::convert;
+use crate::otlp::convert::Decoder;
 use crate::store::{self, Signal, Store, StoredChunk, TraceSize};
 
 /// Reads traces and subscribes to their changes.
@@ -51,6 +51,7 @@ pub struct Cursor {
     looked: Timestamp,
     /// Whether chunks that are removed are noticed.
     notices_removal: bool,
+    decoder: Decoder,
 }
 
 impl Cursor {
@@ -82,8 +83,8 @@ impl Source {
     /// Returns what arrived at these times, each with its trace.
     pub async fn arrivals(&self, at: &[Timestamp]) -> Result<Vec<(TraceId, Arrival)>, store::Error> {
         let chunks = self.store.chunks_of(at).await?.into_iter();
-        let arrival = |(trace, StoredChunk { arrived, data })| (trace, Arrival::new(trace, arrived, data));
-        Ok(chunks.map(arrival).collect())
+        let mut decoder = Decoder::default();
+        Ok(chunks.map(|(trace, chunk)| (trace, Arrival::new(trace, chunk, &mut decoder))).collect())
     }
 
     /// Returns what arrived of a trace since the cursor was last used, or all of it again; the flag says that it is
@@ -96,14 +97,16 @@ impl Source {
     ) -> Result<(Vec<Arrival>, bool), store::Error> {
         let (mut arrivals, mut is_all) = (Vec::new(), false);
         let now = clock::now();
+        let mut decoder = std::mem::take(&mut cursor.decoder);
         let add = |new| match new {
             NewChunk::Restart => {
                 arrivals.clear();
                 is_all = true;
             }
-            NewChunk::Chunk(chunk) => arrivals.push(Arrival::new(trace, chunk.arrived, chunk.data)),
+            NewChunk::Chunk(chunk) => arrivals.push(Arrival::new(trace, chunk, &mut decoder)),
         };
         self.each_new_chunk(trace, cursor, add).await?;
+        cursor.decoder = decoder;
         if self.store.is_shared() {
             for arrival in &mut arrivals {
                 arrival.at = arrival.at.max(cursor.looked).min(now);
@@ -159,8 +162,9 @@ impl Source {
     /// Loads these traces as trees, with one statement.
     pub async fn load_all(&self, traces: &[TraceId]) -> Result<Vec<Trace>, store::Error> {
         let mut spans: BTreeMap<TraceId, Vec<Span>> = BTreeMap::new();
+        let mut decoder = Decoder::default();
         for (trace, chunk) in self.store.span_chunks(traces).await? {
-            spans.entry(trace).or_default().extend(decode(trace, chunk.data));
+            spans.entry(trace).or_default().extend(decode(trace, chunk.data, &mut decoder));
         }
         Ok(spans.into_iter().map(|(trace, spans)| Trace::assemble(trace, spans)).collect())
     }
@@ -173,19 +177,16 @@ impl Source {
 
 /// Loads a stored trace as a tree.
 pub async fn load(store: &Store, trace: TraceId) -> Result<Trace, store::Error> {
-    let arrivals = arrivals(store, trace, Timestamp::default()).await?;
-    Ok(Trace::assemble(trace, arrivals.into_iter().flat_map(|arrival| arrival.spans)))
-}
-
-async fn arrivals(store: &Store, trace: TraceId, after: Timestamp) -> Result<Vec<Arrival>, store::Error> {
-    let chunks = store.chunks(trace, Signal::Spans, after).await?;
-    Ok(chunks.into_iter().map(|chunk| Arrival::new(trace, chunk.arrived, chunk.data)).collect())
+    let (mut spans, mut decoder) = (Vec::new(), Decoder::default());
+    let add = |chunk: StoredChunk| spans.extend(decode(trace, chunk.data, &mut decoder));
+    store.each_chunk(trace, Signal::Spans, Timestamp::default(), add).await?;
+    Ok(Trace::assemble(trace, spans))
 }
 
 impl Arrival {
-    fn new(trace: TraceId, at: Timestamp, data: bytes::Bytes) -> Self {
-        let bytes = data.len() as u64;
-        Self { at, bytes, spans: decode(trace, data) }
+    fn new(trace: TraceId, chunk: StoredChunk, decoder: &mut Decoder) -> Self {
+        let bytes = chunk.data.len() as u64;
+        Self { at: chunk.arrived, bytes, spans: decode(trace, chunk.data, decoder) }
     }
 
     /// Returns its part of the size of the trace.
@@ -194,9 +195,10 @@ impl Arrival {
     }
 }
 
-fn decode(trace: TraceId, data: bytes::Bytes) -> Vec<Span> {
+fn decode(trace: TraceId, data: bytes::Bytes, decoder: &mut Decoder) -> Vec<Span> {
     match ExportTraceServiceRequest::decode(data) {
-        Ok(request) => convert::spans(request)
+        Ok(request) => decoder
+            .spans(request)
             .into_iter()
             .filter(|(named, _)| *named == Some(trace))
             .map(|(_, span)| span)

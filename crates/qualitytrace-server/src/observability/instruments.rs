@@ -106,11 +106,23 @@ pub(super) fn observe_ingest(meter: &Meter, ingest: &Arc<Ingest>) {
         .build();
 }
 
-/// Exports how many runs are queued and how many are under way.
+/// Exports how many runs are queued and how many are under way, and how many are watched for late spans.
 pub(super) fn observe_runs(
     meter: &Meter,
     unfinished: impl Fn() -> Option<(usize, usize)> + Send + Sync + 'static,
+    watched: impl Fn() -> Option<(usize, usize)> + Send + Sync + 'static,
 ) {
+    let _ = meter
+        .u64_observable_gauge("qualitytrace.runs.watched")
+        .with_unit("{run}")
+        .with_description("Judged runs of this server that are watched for late spans.")
+        .with_callback(move |observer| {
+            if let Some((loaded, parked)) = watched() {
+                observer.observe(loaded as u64, &[KeyValue::new("state", "loaded")]);
+                observer.observe(parked as u64, &[KeyValue::new("state", "parked")]);
+            }
+        })
+        .build();
     let _ = meter
         .u64_observable_gauge("qualitytrace.runs.unfinished")
         .with_unit("{run}")

@@ -45,6 +45,9 @@ pub(super) struct Finder {
 impl Finder {
     /// Creates a finder for these patterns of at least two bytes.
     pub(super) fn of(patterns: Vec<Pattern>) -> Self {
+        if patterns.is_empty() {
+            return Self::default();
+        }
         let longest = patterns.iter().map(|pattern| pattern.letters.len()).max().unwrap_or_default();
         let mut finder = Self { beginnings: vec![0; (1 << 16) / 64], longest, ..Self::default() };
         for (at, pattern) in patterns.iter().enumerate() {

@@ -10,6 +10,7 @@ mod judging;
 mod late_spans;
 mod log;
 mod missing_trace;
+mod parked;
 mod report;
 mod rerun;
 mod resolve;
@@ -20,14 +21,14 @@ use std::sync::Arc;
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::run::State;
 use qualitytrace_core::wait;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::Instrument;
 
 use self::commands::{CommandReceiver, RunsInProgress, received};
 use self::execute::Judged;
 use self::forecasts::Forecasts;
 use self::log::Standing;
+use self::parked::{MAX_UNSETTLED, WatchedRuns};
 use super::learning::Learning;
 use super::tasks::Spawner;
 use super::{Error, RunId, spans};
@@ -63,6 +64,9 @@ pub(super) struct Execution {
     forecasts: Arc<Forecasts>,
     recorder: Recorder,
     in_progress: RunsInProgress,
+    watched: WatchedRuns,
+    /// Permits to stay in memory until the verdict is settled.
+    unsettled: Arc<Semaphore>,
     tasks: Spawner,
 }
 
@@ -95,6 +99,8 @@ impl Execution {
             followers: Arc::default(),
             forecasts: Arc::default(),
             in_progress: RunsInProgress::default(),
+            watched: WatchedRuns::default(),
+            unsettled: Arc::new(Semaphore::new(MAX_UNSETTLED)),
             store,
             source,
             policy,
@@ -129,6 +135,11 @@ impl Execution {
     /// The number of runs in progress.
     pub(super) fn count(&self) -> usize {
         self.in_progress.count()
+    }
+
+    /// The number of judged runs that are watched for late spans: in memory, and parked.
+    pub(super) fn watched(&self) -> (usize, usize) {
+        self.watched.counts()
     }
 
     /// Sends a command to a run, if it is in progress here.
@@ -181,7 +192,7 @@ impl Execution {
 
     /// Executes a claimed run, and watches for late spans afterwards.
     async fn execute_claimed(
-        &self,
+        self: &Arc<Self>,
         mut log: Log,
         run: StoredRun,
         commands: CommandReceiver,
@@ -203,8 +214,7 @@ impl Execution {
         };
         drop(span);
         if let Some(judged) = judged.filter(|judged| judged.has_trace) {
-            let deadline = Instant::now() + self.late_window();
-            self.watch_late(&mut log, judged, deadline).await;
+            self.watch_judged(log, judged);
         }
     }
 

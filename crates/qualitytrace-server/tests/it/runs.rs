@@ -25,7 +25,7 @@ use qualitytrace_server::variables::Variables;
 use qualitytrace_server::wire::fold::RunState;
 use qualitytrace_server::wire::{Event, Outcome, RunEventKind};
 use qualitytrace_telemetry::Telemetry;
-use qualitytrace_testing::{DEADLINE, within};
+use qualitytrace_testing::{DEADLINE, eventually, within};
 use tokio::sync::mpsc;
 
 use crate::requests;
@@ -261,6 +261,34 @@ async fn a_late_span_corrects_the_verdict() {
         panic!("{:?}", events.last())
     };
     assert_eq!(verdict.outcome, Outcome::Passed);
+}
+
+/// Two seconds after its verdict a run is no longer in memory.
+#[tokio::test]
+async fn late_spans_correct_runs_that_are_parked() {
+    const NOT_TWO: &str =
+        r#"[{"selector":"span[name=\"leaf\"]","assertions":["attr:tracetest.selected_spans.count != 2"]}]"#;
+    let mut bench = Bench::start().await;
+    let run = bench.run(&bench.http("/answer"), NOT_TWO).await;
+    let (trace, parent) = bench.context().await;
+    let root = span(&trace, 1, &parent, "root", SpanKind::Server);
+    bench.send(vec![root, span(&trace, 2, &id(1), "leaf", SpanKind::Internal)]).await;
+    assert_eq!(outcome(&bench.until(&run, is_judged).await), Outcome::Passed);
+    let attached = bench.run(&format!(r#"{{"type":"traceid","traceid":{{"id":"{trace}"}}}}"#), NOT_TWO).await;
+    assert_eq!(outcome(&bench.until(&attached, is_judged).await), Outcome::Passed);
+    eventually(DEADLINE, "both runs are parked", async || bench.runner.watched() == (0, 2)).await;
+    bench.send(vec![span(&trace, 3, &id(1), "leaf", SpanKind::Internal)]).await;
+    for run in [&run, &attached] {
+        assert_eq!(bench.corrected(run, Outcome::Passed).await, Outcome::Failed);
+    }
+    // A span that changes nothing is not counted again with the next one.
+    bench.send(vec![span(&trace, 4, &id(1), "other", SpanKind::Internal)]).await;
+    eventually(DEADLINE, "both runs are parked again", async || bench.runner.watched() == (0, 2)).await;
+    bench.send(vec![span(&trace, 5, &id(1), "leaf", SpanKind::Internal)]).await;
+    for run in [&run, &attached] {
+        let is_second = |what: &RunEventKind| matches!(what, RunEventKind::Late { before: Outcome::Failed, verdict, .. } if verdict.outcome == Outcome::Passed);
+        bench.until(run, is_second).await;
+    }
 }
 
 impl Bench {

@@ -59,6 +59,8 @@ pub(super) struct Arrivals {
     /// The memory budget shared by all runs, and the lease of this one.
     budget: Budget,
     lease: Option<Lease>,
+    /// What arrived until then was learned before.
+    learned_until: Timestamp,
 }
 
 /// How a wait ended.
@@ -111,7 +113,23 @@ impl Arrivals {
             bytes: 0,
             budget,
             lease: None,
+            learned_until: Timestamp::default(),
         }
+    }
+
+    /// Learns nothing from what arrived until then: that was done before the run was parked.
+    pub(super) fn learn_after(&mut self, last_arrival: Timestamp) {
+        self.learned_until = last_arrival;
+    }
+
+    /// The arrival of the last span.
+    pub(super) fn last_read(&self) -> Timestamp {
+        self.progress.last_arrival().unwrap_or_default()
+    }
+
+    /// Releases everything but the subscription to the trace.
+    pub(super) fn into_subscription(self) -> (TraceId, Following, Announced) {
+        (self.trace, self.changes, self.announced)
     }
 
     /// Waits until the trace is complete, or will not become so, or the user skips the wait.
@@ -314,7 +332,9 @@ impl Arrivals {
                 let named =
                     (!redactor.is_empty()).then(|| Span { name: redactor.word(&span.name), ..span.clone() });
                 if self.progress.arrived(named.as_ref().unwrap_or(&span), arrival.at) {
-                    learning.arrived(&span, arrival.at);
+                    if arrival.at > self.learned_until {
+                        learning.arrived(&span, arrival.at);
+                    }
                     new += 1;
                 }
                 self.spans.push(span);

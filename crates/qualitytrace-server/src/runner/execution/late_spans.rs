@@ -16,6 +16,7 @@ use super::arrivals::Arrivals;
 use super::execute::{Awaited, Confirmation, Judged, NOT_WAITED, read, unproven};
 use super::judging::Judge;
 use super::log::{Log, Standing};
+use super::parked::HELD;
 use crate::clock;
 use crate::compute;
 use crate::runner::counts::recount_suite;
@@ -30,13 +31,13 @@ use crate::wire::run::Linter;
 use crate::wire::{Event, Outcome, RunEventKind};
 
 /// How often a failure by absence is rechecked until it is proven.
-const CONFIRM_INTERVAL: Duration = Duration::from_millis(500);
+pub(super) const CONFIRM_INTERVAL: Duration = Duration::from_millis(500);
 /// The limit of the window that is derived from the lags of services; `runs.lateWindow` may be longer.
 const MAX_LATE_WINDOW: Duration = Duration::from_mins(10);
 
 impl Judged {
     /// What the result of this run depends on.
-    fn standing(&self, run: &StoredRun) -> Standing {
+    pub(super) fn standing(&self, run: &StoredRun) -> Standing {
         let specs = (!self.has_no_verdict).then_some(self.outcome);
         let (analysis, is_open) = (self.analysis.as_ref(), self.analysis_open.is_some());
         Standing::of(run).judged(analysis, is_open, specs, self.already_counted)
@@ -50,11 +51,37 @@ impl Execution {
         Arrivals::follow(self.source.clone(), announced, trace, begin, history, self.traces.clone())
     }
 
-    /// Watches for late spans until the deadline.
-    pub(super) async fn watch_late(&self, log: &mut Log, mut judged: Judged, deadline: Instant) {
+    /// Watches for late spans until the deadline, in a task of its own.
+    fn spawn_watching(self: &Arc<Self>, mut log: Log, judged: Judged, deadline: Instant) {
+        let execution = Arc::clone(self);
+        self.tasks.spawn(async move { execution.watch_late(&mut log, judged, deadline).await });
+    }
+
+    /// Watches for late spans of a run that was just judged.
+    pub(super) fn watch_judged(self: &Arc<Self>, log: Log, judged: Judged) {
+        self.spawn_watching(log, judged, Instant::now() + self.late_window());
+    }
+
+    /// Watches for late spans until the deadline. The run is parked when its verdict is settled and no span came for a
+    /// while, or when too many others are in memory.
+    async fn watch_late(self: &Arc<Self>, log: &mut Log, mut judged: Judged, deadline: Instant) {
+        let _counted = self.watched.loaded();
         judged.arrivals.forget();
+        let mut held_until = Instant::now() + HELD;
+        let mut permit = None;
         loop {
             let now = Instant::now();
+            let is_settled = judged.confirmation == Confirmation::Settled
+                && !matches!(judged.awaited, Awaited::NotYet { .. });
+            if now >= held_until && now < deadline {
+                permit = permit.filter(|_| !is_settled);
+                if permit.is_none() && !is_settled {
+                    permit = Arc::clone(&self.unsettled).try_acquire_owned().ok();
+                }
+                if permit.is_none() {
+                    return self.park(log, judged, deadline);
+                }
+            }
             // A failure by absence is rechecked when arrivals of other traces may have proven it, and a trace that
             // was not waited for when it may be complete.
             let until = match (judged.awaited, judged.confirmation) {
@@ -62,8 +89,12 @@ impl Execution {
                 (_, Confirmation::Open) => deadline.min(now + CONFIRM_INTERVAL),
                 (_, Confirmation::Settled) => deadline,
             };
+            let until = if permit.is_none() { until.min(held_until) } else { until };
             let has_changed = judged.arrivals.change_before(until).await;
             let is_incomplete = matches!(judged.awaited, Awaited::NotYet { .. });
+            if has_changed {
+                held_until = Instant::now() + HELD;
+            }
             let looked = if has_changed || (is_incomplete && now < deadline) {
                 self.judge_again(log, &mut judged).await
             } else if now >= deadline {
@@ -111,7 +142,7 @@ impl Execution {
         }
     }
 
-    async fn judge_again(&self, log: &mut Log, judged: &mut Judged) -> Result<(), Error> {
+    pub(super) async fn judge_again(&self, log: &mut Log, judged: &mut Judged) -> Result<(), Error> {
         let read = judged.arrivals.read(&self.learning, log.redactor()).await?;
         let new = read.saturating_sub(std::mem::take(&mut judged.already_counted));
         if new == 0 && !matches!(judged.awaited, Awaited::NotYet { .. }) {
@@ -201,15 +232,13 @@ impl Execution {
         log.set_redactor(judged.redactor.clone());
         log.set_standing(judged.standing(&stored));
         self.judge_again(&mut log, &mut judged).await?;
-        let deadline = Instant::now() + self.late_window();
-        let execution = Arc::clone(self);
-        self.tasks.spawn(async move { execution.watch_late(&mut log, judged, deadline).await });
+        self.watch_judged(log, judged);
         Ok(())
     }
 
     /// Rebuilds a run that was judged, or ended without a trace, from its events. `None` when late spans do not
     /// matter to it.
-    async fn judged(&self, run: &StoredRun) -> Result<Option<Judged>, Error> {
+    pub(super) async fn judged(&self, run: &StoredRun) -> Result<Option<Judged>, Error> {
         let Some(stored) = self.store.test(&run.test, Some(run.test_version)).await? else { return Ok(None) };
         let test = read(&stored)?;
         let events = self.store.events(&run.test, run.number, 0).await?;
@@ -234,6 +263,7 @@ impl Execution {
         let settings = RunRequest::of(run).settings;
         let waiting = self.waiting(&run.test, &test, &settings).await?;
         let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
+        let confirm = waiting.as_ref().and_then(|waiting| waiting.confirm).unwrap_or(CONFIRM);
         let history = self.learning.history(&run.test).await?;
         let mut arrivals = self.arrivals(run.trace, begin, history);
         arrivals
@@ -252,7 +282,7 @@ impl Execution {
             has_trace: true,
             has_no_verdict: state.verdict.is_none(),
             policy,
-            confirm: CONFIRM,
+            confirm,
             confirmation: Confirmation::Settled,
             awaited: if is_own
                 && !events.iter().any(|event| matches!(event.what, RunEventKind::WaitSkipped { .. }))

@@ -247,6 +247,16 @@ impl Log {
         RunResult { outcome: self.standing.outcome(state), passed, failed, spans: self.standing.spans }
     }
 
+    /// The owner of the run.
+    pub(super) fn owner(&self) -> Arc<str> {
+        Arc::clone(&self.owner)
+    }
+
+    /// The number of its last event.
+    pub(super) fn seq(&self) -> u64 {
+        self.seq
+    }
+
     /// The id of the run.
     pub(super) fn run(&self) -> &RunId {
         &self.run
