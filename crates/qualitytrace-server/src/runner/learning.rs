@@ -18,8 +18,9 @@ use crate::redact::Redactor;
 use crate::register::SharedRegister;
 use crate::store::Store;
 
-/// Histories cached in memory; the store has them all.
+/// Histories cached in memory, and the kinds of spans in them (about 200 bytes each); the store has them all.
 const HELD_HISTORIES: usize = 10_000;
+const HELD_KINDS: usize = 100_000;
 /// Attempts to update a history that other servers update too.
 const ATTEMPTS: usize = 5;
 /// The shortest pause between two writes of the lags.
@@ -32,12 +33,52 @@ const LAGS: &str = "lags";
 pub(super) struct Learning {
     store: Store,
     /// A cache; unused where other servers may change the stored histories.
-    histories: Mutex<HashMap<String, Arc<History>>>,
+    histories: Mutex<Histories>,
     /// What other servers learned about tests that the store may not know yet.
     taught: Mutex<BTreeMap<String, History>>,
     services: SharedRegister,
     /// When the lags were last stored, and their text.
     stored_lags: Mutex<(Option<Instant>, String)>,
+}
+
+/// Histories by test.
+#[derive(Debug, Default)]
+struct Histories {
+    by_test: HashMap<String, Arc<History>>,
+    /// The kinds of spans in all of them.
+    kinds: usize,
+}
+
+impl Histories {
+    fn get(&self, test: &str) -> Option<&Arc<History>> {
+        self.by_test.get(test)
+    }
+
+    /// Adds a history, unless there is one; returns the one that is there.
+    fn insert(&mut self, test: &str, history: Arc<History>) -> Arc<History> {
+        if let Some(known) = self.by_test.get(test) {
+            return Arc::clone(known);
+        }
+        if self.by_test.len() >= HELD_HISTORIES || self.kinds + history.kinds() > HELD_KINDS {
+            self.clear();
+        }
+        self.kinds += history.kinds();
+        self.by_test.insert(test.to_owned(), Arc::clone(&history));
+        history
+    }
+
+    /// Changes a history, if it is here.
+    fn change<T>(&mut self, test: &str, change: impl FnOnce(&mut History) -> T) -> Option<T> {
+        let history = Arc::make_mut(self.by_test.get_mut(test)?);
+        self.kinds -= history.kinds();
+        let changed = change(history);
+        self.kinds += history.kinds();
+        Some(changed)
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
 }
 
 impl Learning {
@@ -74,11 +115,7 @@ impl Learning {
         if self.store.is_shared() {
             return Ok(history);
         }
-        let mut held = lock(&self.histories);
-        if held.len() >= HELD_HISTORIES {
-            held.clear();
-        }
-        Ok(Arc::clone(held.entry(test.to_owned()).or_insert(history)))
+        Ok(lock(&self.histories).insert(test, history))
     }
 
     /// Learns from a run that has ended.
@@ -108,13 +145,9 @@ impl Learning {
             return self.change_shared(test, change).await;
         }
         self.history(test).await?;
-        let changed = {
-            let mut held = lock(&self.histories);
-            let Some(history) = held.get_mut(test) else { return Ok(()) };
-            let history = Arc::make_mut(history);
-            change(history).then(|| write(test, history))
-        };
-        match changed {
+        let changed =
+            lock(&self.histories).change(test, |history| change(history).then(|| write(test, history)));
+        match changed.flatten() {
             Some(body) => Ok(self.store.put_history(test, &body).await?),
             None => Ok(()),
         }

@@ -22,12 +22,12 @@ use crate::variables::Withheld;
 
 /// Bytes of traces that are loaded together.
 const TOGETHER_BYTES: u64 = 8 << 20;
-/// The capacity of each cache.
-const REMEMBERED: usize = 20_000;
-/// A trace with more distinct span names is not cached.
-const MOST_NAMES: usize = 1_000;
-/// A chunk with more spans is not cached.
-const MOST_SPANS: usize = 256;
+/// The capacity of each cache, in bytes.
+const CACHE_BYTES: usize = 16 << 20;
+/// Larger values are not cached.
+const VALUE_BYTES: usize = 64 << 10;
+/// What a value takes beside its texts, roughly.
+const ENTRY_BYTES: usize = 512;
 /// A trace with more distinct attributes has no attribute index.
 const MOST_ATTRIBUTES: usize = 256;
 
@@ -72,6 +72,14 @@ impl Digest {
             names: once(|span| span.name.to_lowercase()),
             attributes: attributes(trace),
         }
+    }
+
+    /// Bytes in memory, roughly.
+    fn bytes(&self) -> usize {
+        let texts = self.services.iter().chain(&self.names).map(|text| text.len() + size_of::<String>());
+        let attributes = self.attributes.as_ref().map_or(0, |hashes| hashes.len() * 2 * size_of::<u64>());
+        // The summary has some of these texts again.
+        ENTRY_BYTES + 2 * texts.sum::<usize>() + attributes
     }
 
     /// Whether a span may have this attribute, with this value if given. Only the spans can tell for sure.
@@ -134,9 +142,7 @@ impl Digests {
                 let last = last.get(&trace.id()).copied().unwrap_or_default();
                 let trace = withheld.redactor(trace.id())?.trace(trace);
                 let digest = Arc::new(Digest::of(&trace, last, withheld.mark(trace.id())));
-                if digest.names.len() <= MOST_NAMES {
-                    self.traces.keep(trace.id(), &digest);
-                }
+                self.traces.keep(trace.id(), &digest, digest.bytes());
                 found.insert(trace.id(), digest);
             }
         }
@@ -157,9 +163,7 @@ impl Digests {
             let _held = memory.borrow_traces(app.store.arrival_size(portion).await?).await?;
             for (trace, arrival) in app.source.arrivals(portion).await? {
                 let sent = Arc::new(Sent::of(&arrival));
-                if arrival.spans.len() <= MOST_SPANS {
-                    self.chunks.keep((trace, arrival.at), &sent);
-                }
+                self.chunks.keep((trace, arrival.at), &sent, Sent::bytes(&sent));
                 found.insert((trace, arrival.at), sent);
             }
         }
@@ -175,33 +179,65 @@ pub(super) async fn portions<'t>(app: &App, traces: &'t [TraceId]) -> Result<Vec
 
 /// A bounded cache that is cleared as a whole when it is full.
 #[derive(Debug)]
-struct Remembered<K, V>(Mutex<HashMap<K, Arc<V>>>);
+struct Remembered<K, V>(Mutex<Entries<K, V>>);
+
+#[derive(Debug)]
+struct Entries<K, V> {
+    /// Each value with its bytes in memory.
+    known: HashMap<K, (Arc<V>, usize)>,
+    bytes: usize,
+}
 
 impl<K, V> Default for Remembered<K, V> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Mutex::new(Entries { known: HashMap::new(), bytes: 0 }))
     }
 }
 
 impl<K: Copy + Eq + Hash, V> Remembered<K, V> {
     /// Returns the cached values that are still valid, and the keys of the others.
     fn find(&self, keys: &[K], is_right: impl Fn(&K, &V) -> bool) -> (HashMap<K, Arc<V>>, Vec<K>) {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut found, mut unknown) = (HashMap::new(), Vec::new());
         for key in keys {
-            match known.get(key).filter(|value| is_right(key, value)) {
-                Some(value) => drop(found.insert(*key, Arc::clone(value))),
+            match entries.known.get(key).filter(|(value, _)| is_right(key, value)) {
+                Some((value, _)) => drop(found.insert(*key, Arc::clone(value))),
                 None => unknown.push(*key),
             }
         }
         (found, unknown)
     }
 
-    fn keep(&self, key: K, value: &Arc<V>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED {
-            known.clear();
+    /// Keeps a value that takes this many bytes.
+    fn keep(&self, key: K, value: &Arc<V>, bytes: usize) {
+        if bytes > VALUE_BYTES {
+            return;
         }
-        known.insert(key, Arc::clone(value));
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.bytes + bytes > CACHE_BYTES {
+            (entries.known, entries.bytes) = (HashMap::new(), 0);
+        }
+        let before = entries.known.insert(key, (Arc::clone(value), bytes));
+        entries.bytes = entries.bytes + bytes - before.map_or(0, |(_, bytes)| bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_is_bounded_in_bytes() {
+        let cache = Remembered::default();
+        let held = || cache.0.lock().unwrap().bytes;
+        for key in 0..10_000 {
+            cache.keep(key, &Arc::new(key), VALUE_BYTES);
+            cache.keep(key, &Arc::new(key), VALUE_BYTES / 2);
+            assert!(held() <= CACHE_BYTES, "{}", held());
+        }
+        let known: usize = cache.0.lock().unwrap().known.values().map(|(_, bytes)| bytes).sum();
+        assert_eq!(known, held());
+        cache.keep(10_000, &Arc::new(10_000), VALUE_BYTES + 1);
+        assert_eq!(cache.find(&[9_999, 10_000], |_, _| true).1, [10_000]);
     }
 }

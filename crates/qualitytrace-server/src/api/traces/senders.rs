@@ -40,6 +40,15 @@ pub(super) struct Sent {
 }
 
 impl Sent {
+    /// Bytes in memory, roughly.
+    pub(super) fn bytes(all: &[Self]) -> usize {
+        size_of::<Self>()
+            + all
+                .iter()
+                .map(|sent| size_of::<Self>() + sent.service.len() + sent.lags.len() * size_of::<u64>())
+                .sum::<usize>()
+    }
+
     /// Groups the spans of an arrival by service.
     pub(super) fn of(arrival: &Arrival) -> Vec<Self> {
         let mut services: BTreeMap<&str, Vec<u64>> = BTreeMap::new();

@@ -16,7 +16,6 @@ use super::arrivals::Arrivals;
 use super::execute::{Awaited, Confirmation, Judged, NOT_WAITED, read, unproven};
 use super::judging::Judge;
 use super::log::{Log, Standing};
-use super::parked::HELD;
 use crate::clock;
 use crate::compute;
 use crate::runner::counts::recount_suite;
@@ -32,6 +31,8 @@ use crate::wire::{Event, Outcome, RunEventKind};
 
 /// How often a failure by absence is rechecked until it is proven.
 pub(super) const CONFIRM_INTERVAL: Duration = Duration::from_millis(500);
+/// How long a judged run stays in memory: most late spans arrive within moments.
+const HELD: Duration = Duration::from_secs(2);
 /// The limit of the window that is derived from the lags of services; `runs.lateWindow` may be longer.
 const MAX_LATE_WINDOW: Duration = Duration::from_mins(10);
 

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
@@ -19,8 +18,6 @@ use crate::follow::Following;
 use crate::runner::relays::Announced;
 use crate::runner::{Error, RunId};
 
-/// How long a judged run stays in memory.
-pub(super) const HELD: Duration = Duration::from_secs(2);
 /// The most runs that stay in memory longer, because their verdict is not settled.
 pub(super) const MAX_UNSETTLED: usize = 1_000;
 
