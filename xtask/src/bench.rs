@@ -23,6 +23,7 @@ cargo xtask bench NAME [--rounds N] [--seconds S] [--runs N] [--write-docs]
   judge       time to judge large traces
   telemetry   what recording a span costs, beside the OpenTelemetry SDK's batch processor
   runs        many runs at once: runs/s, time to verdict, processor and memory, with few and with many stored runs
+  memory      memory over 100,000 runs of 1,000 tests; --runs N instead
   waiting     verdicts on systems whose spans come late or whose exporters are slow, silent or away: how many are wrong, how
               long after the last span and after the evidence they come; --runs N instead of 1,000
   traces      large traces over the API: columns, selection, dry run, one span, exports, and a trace that is followed live
@@ -64,14 +65,17 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
         }
         "telemetry" => lines::run("telemetry", "qualitytrace-telemetry", &[], &[])?,
         "runs" => lines::run_with_program("runs", &[])?,
+        "memory" => lines::run_with_program("memory", &runs_of(&options))?,
         "traces" => lines::run_with_program("traces", &[])?,
-        "waiting" => {
-            let runs = options.runs.map(|runs| vec!["--runs".to_owned(), runs.to_string()]);
-            lines::run_with_program("waiting", &runs.unwrap_or_default())?
-        }
+        "waiting" => lines::run_with_program("waiting", &runs_of(&options))?,
         other => bail!("`{other}` is not a benchmark of this project\n\n{USAGE}"),
     };
     record.publish(options.write_docs)
+}
+
+/// The arguments of an example that takes a number of runs.
+fn runs_of(options: &Options) -> Vec<String> {
+    options.runs.map(|runs| vec!["--runs".to_owned(), runs.to_string()]).unwrap_or_default()
 }
 
 impl Options {

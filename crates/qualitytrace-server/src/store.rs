@@ -243,8 +243,11 @@ impl Store {
                 condition::check_pages(url).await.map_err(unusable)?;
                 // A file that was removed must not come back empty.
                 let (options, place) = (options("rw").map_err(open)?, file_identity::FileIdentity::of(url));
-                let write = file_pool(1, place.clone()).connect_with(options.clone()).await.map_err(open)?;
-                let read = file_pool(SQLITE_READERS, place).connect_lazy_with(options);
+                let write = file_pool(1, WRITER_CACHE, place.clone())
+                    .connect_with(options.clone())
+                    .await
+                    .map_err(open)?;
+                let read = file_pool(SQLITE_READERS, READER_CACHE, place).connect_lazy_with(options);
                 (read, write, None)
             }
             Backend::Postgres => {
@@ -356,13 +359,23 @@ fn sqlite_pool(connections: u32, place: Option<file_identity::FileIdentity>) -> 
 /// process nor a power cut undoes it; chunks may be exempt ([`Durability`]). Of most chunks only one would fit into
 /// a page of the usual 4 KiB.
 const FILE_SETTINGS: &str = "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
-     PRAGMA busy_timeout = 10000; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 12000; PRAGMA temp_store = MEMORY; \
+     PRAGMA busy_timeout = 10000; PRAGMA wal_autocheckpoint = 12000; PRAGMA temp_store = MEMORY; \
      PRAGMA journal_size_limit = 16777216;";
 
-fn file_pool(connections: u32, place: Option<file_identity::FileIdentity>) -> AnyPoolOptions {
-    sqlite_pool(connections, place).after_connect(|connection, _| {
+/// The pages that the writer keeps in memory (32 MiB): what it changes before a commit should fit.
+const WRITER_CACHE: &str = "PRAGMA cache_size = -32768";
+/// The pages that each reader keeps in memory (8 MiB); the system's cache of the file has the others.
+const READER_CACHE: &str = "PRAGMA cache_size = -8192";
+
+fn file_pool(
+    connections: u32,
+    cache: &'static str,
+    place: Option<file_identity::FileIdentity>,
+) -> AnyPoolOptions {
+    sqlite_pool(connections, place).after_connect(move |connection, _| {
         Box::pin(async move {
             connection.execute(FILE_SETTINGS).await?;
+            connection.execute(cache).await?;
             Ok(())
         })
     })

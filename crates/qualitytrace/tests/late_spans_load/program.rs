@@ -94,9 +94,14 @@ impl Served {
 
     /// Its peak memory in MiB.
     pub(crate) fn peak_mib(&self) -> u64 {
+        self.memory_mib("VmHWM:")
+    }
+
+    /// A figure of its memory in MiB, by the name that it has in `/proc`.
+    pub(crate) fn memory_mib(&self, name: &str) -> u64 {
         let status = self.proc_file("status");
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        peak.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
+        let figure = status.lines().find_map(|line| line.strip_prefix(name));
+        figure.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
     }
 
     fn proc_file(&self, name: &str) -> String {
