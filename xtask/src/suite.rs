@@ -17,6 +17,9 @@ use crate::{
     workspace::cargo,
 };
 
+/// The variable with which the number of threads is set by hand.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
+
 /// Whether tests use real peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peers {
@@ -93,6 +96,9 @@ fn tools() -> Result<()> {
 fn cargo_test(environment: Option<&Environment>, count: &mut Count) -> Result<()> {
     let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
     tell(&mut command, environment);
+    if std::env::var_os(TEST_THREADS).is_none() {
+        command.env(TEST_THREADS, test_threads().to_string());
+    }
     let mut child = command.stdout(Stdio::piped()).spawn().context("failed to start cargo test")?;
     let stdout = child.stdout.take().context("cargo test has no output to read")?;
     for line in BufReader::new(stdout).lines() {
@@ -106,6 +112,12 @@ fn cargo_test(environment: Option<&Environment>, count: &mut Count) -> Result<()
         bail!("{} tests failed: {}", count.failed, names.join(", "));
     }
     process::succeeded(&command, status)
+}
+
+/// The number of tests that run at the same time: twice the processors, because most tests wait for timers, disks and
+/// other processes.
+fn test_threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, Into::into)
 }
 
 fn tell(command: &mut Command, environment: Option<&Environment>) {
