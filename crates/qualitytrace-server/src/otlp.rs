@@ -12,6 +12,7 @@ pub mod protobuf;
 mod schema;
 mod sender;
 mod status;
+pub(crate) mod weight;
 pub mod wire;
 
 pub(crate) use grpc::services as grpc_services;

@@ -12,6 +12,7 @@ use qualitytrace_core::trace::{Span, Trace};
 use crate::clock;
 use crate::ingest::Ingest;
 use crate::otlp::convert::Decoder;
+use crate::otlp::weight;
 use crate::store::{self, Signal, Store, StoredChunk, TraceSize};
 
 /// Reads traces and subscribes to their changes.
@@ -21,15 +22,18 @@ pub struct Source {
     ingest: Arc<Ingest>,
 }
 
+/// Values are counted in traces of this size, in bytes; smaller ones do not matter whatever they hold.
+const COUNTED_FROM: u64 = 1 << 20;
+
 /// Spans that arrived in one request.
 #[derive(Debug)]
 pub struct Arrival {
     /// When they arrived.
     pub at: Timestamp,
-    /// Size of the request that carried them, in bytes.
-    bytes: u64,
-    /// The spans.
-    pub spans: Vec<Span>,
+    /// The size of the request that carried them.
+    pub(crate) size: TraceSize,
+    /// The spans; `None` if they would take more memory than allowed.
+    pub spans: Option<Vec<Span>>,
 }
 
 /// A chunk that is new to a reader.
@@ -80,30 +84,69 @@ impl Source {
         })
     }
 
-    /// Returns what arrived at these times, each with its trace.
-    pub async fn arrivals(&self, at: &[Timestamp]) -> Result<Vec<(TraceId, Arrival)>, store::Error> {
+    /// Measures the stored spans of these traces.
+    pub(crate) async fn size(&self, traces: &[TraceId]) -> Result<TraceSize, store::Error> {
+        let estimated = self.store.trace_size(traces).await?;
+        if estimated.bytes < COUNTED_FROM {
+            return Ok(estimated);
+        }
+        let mut size = TraceSize { spans: estimated.spans, ..TraceSize::default() };
+        for trace in traces {
+            let add = |chunk: StoredChunk| size.add(size_of(0, &chunk));
+            self.store.each_chunk(*trace, Signal::Spans, Timestamp::default(), add).await?;
+        }
+        Ok(size)
+    }
+
+    /// Measures the spans that arrived at these times.
+    pub(crate) async fn arrival_size(&self, at: &[Timestamp]) -> Result<TraceSize, store::Error> {
+        let estimated = self.store.arrival_size(at).await?;
+        if estimated.bytes < COUNTED_FROM {
+            return Ok(estimated);
+        }
+        let mut size = TraceSize { spans: estimated.spans, ..TraceSize::default() };
+        for at in at {
+            let chunks = self.store.chunks_of(&[*at]).await?;
+            for (_, chunk) in &chunks {
+                size.add(size_of(0, chunk));
+            }
+        }
+        Ok(size)
+    }
+
+    /// Returns what arrived at these times, each with its trace. Spans that would take more than this many bytes in
+    /// memory are left out.
+    pub async fn arrivals(
+        &self,
+        at: &[Timestamp],
+        mut limit: u64,
+    ) -> Result<Vec<(TraceId, Arrival)>, store::Error> {
         let chunks = self.store.chunks_of(at).await?.into_iter();
         let mut decoder = Decoder::default();
-        Ok(chunks.map(|(trace, chunk)| (trace, Arrival::new(trace, chunk, &mut decoder))).collect())
+        Ok(chunks
+            .map(|(trace, chunk)| (trace, Arrival::new(trace, chunk, &mut decoder, &mut limit)))
+            .collect())
     }
 
     /// Returns what arrived of a trace since the cursor was last used, or all of it again; the flag says that it is
-    /// all. Clocks of servers that share a store do not agree: a chunk that was not there at the last read is taken to
+    /// all. Spans that would take more than `limit` bytes in memory are left out. Clocks of servers that share a store do not agree: a chunk that was not there at the last read is taken to
     /// have arrived after it, and not later than now.
     pub async fn news(
         &self,
         trace: TraceId,
         cursor: &mut Cursor,
+        limit: u64,
     ) -> Result<(Vec<Arrival>, bool), store::Error> {
         let (mut arrivals, mut is_all) = (Vec::new(), false);
+        let mut left = limit;
         let now = clock::now();
         let mut decoder = std::mem::take(&mut cursor.decoder);
         let add = |new| match new {
             NewChunk::Restart => {
                 arrivals.clear();
-                is_all = true;
+                (is_all, left) = (true, limit);
             }
-            NewChunk::Chunk(chunk) => arrivals.push(Arrival::new(trace, chunk, &mut decoder)),
+            NewChunk::Chunk(chunk) => arrivals.push(Arrival::new(trace, chunk, &mut decoder, &mut left)),
         };
         self.each_new_chunk(trace, cursor, add).await?;
         cursor.decoder = decoder;
@@ -184,15 +227,21 @@ pub async fn load(store: &Store, trace: TraceId) -> Result<Trace, store::Error> 
 }
 
 impl Arrival {
-    fn new(trace: TraceId, chunk: StoredChunk, decoder: &mut Decoder) -> Self {
-        let bytes = chunk.data.len() as u64;
-        Self { at: chunk.arrived, bytes, spans: decode(trace, chunk.data, decoder) }
+    /// Decodes a chunk, if it takes no more than `left` bytes, which are reduced by what it takes.
+    fn new(trace: TraceId, chunk: StoredChunk, decoder: &mut Decoder, left: &mut u64) -> Self {
+        let (at, mut size) = (chunk.arrived, size_of(0, &chunk));
+        if size.in_memory() > *left {
+            return Self { at, size, spans: None };
+        }
+        let spans = decode(trace, chunk.data, decoder);
+        size.spans = spans.len() as u64;
+        *left = left.saturating_sub(size.decoded());
+        Self { at, size, spans: Some(spans) }
     }
+}
 
-    /// Returns its part of the size of the trace.
-    pub(crate) fn size(&self) -> TraceSize {
-        TraceSize { spans: self.spans.len() as u64, bytes: self.bytes }
-    }
+fn size_of(spans: u64, chunk: &StoredChunk) -> TraceSize {
+    TraceSize::of_request(spans, chunk.data.len() as u64, weight::values(&chunk.data))
 }
 
 fn decode(trace: TraceId, data: bytes::Bytes, decoder: &mut Decoder) -> Vec<Span> {

@@ -447,7 +447,7 @@ pub(super) fn no_run(test: &str, number: u64) -> ApiError {
 
 /// Loads a trace with its secrets redacted.
 async fn trace(app: &App, memory: &Memory, id: TraceId) -> Result<Trace, LegacyApiError> {
-    memory.hold_traces(app.store.trace_size(&[id]).await?).await?;
+    memory.hold_traces(app.source.size(&[id]).await?).await?;
     let redactor = redactor_of_trace(&app.store, id).await?;
     Ok(redactor.trace(app.source.load(id).await?))
 }

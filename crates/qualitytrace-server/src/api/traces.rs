@@ -50,11 +50,12 @@ pub(super) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let id = trace_id(&id)?;
-    memory.hold_traces(app.store.trace_size(&[id]).await?).await?;
+    let size = app.source.size(&[id]).await?;
     let missing = || ApiError::not_found(format!("no span of trace {id} is here"));
     let redactor = redactor_of_trace(&app.store, id).await?;
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.contains("otlp") {
+        memory.hold(size.as_requests()).await?;
         let shown = wire::otlp::Document::load(&app.source, id, redactor).await?;
         return if shown.is_empty() {
             Err(missing())
@@ -62,6 +63,7 @@ pub(super) async fn get(
             Ok(document(&memory, "application/vnd.otlp+json", shown))
         };
     }
+    memory.hold_traces(size).await?;
     let trace = redactor.trace(app.source.load(id).await?);
     if trace.spans().is_empty() {
         return Err(missing());
@@ -137,7 +139,7 @@ async fn passing(
     if filter.asks_for_attributes() {
         let ids: Vec<TraceId> = ids.into_iter().filter(|id| passing.contains_key(id)).collect();
         for portion in portions(app, &ids).await? {
-            let _held = memory.borrow_traces(app.store.trace_size(portion).await?).await?;
+            let _held = memory.borrow_traces(app.source.size(portion).await?).await?;
             for trace in app.source.load_all(portion).await? {
                 let trace = withheld.redactor(trace.id())?.trace(trace);
                 if !filter.has_attributes(&trace) {

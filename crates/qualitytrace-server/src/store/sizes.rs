@@ -18,6 +18,10 @@ pub struct TraceSize {
     pub spans: u64,
     /// Bytes of the export requests, decompressed.
     pub bytes: u64,
+    /// Attributes, their values, and the members of lists and objects; 0 where they were not counted.
+    pub values: u64,
+    /// What the largest of the requests takes while it is decoded, in bytes.
+    pub largest: u64,
 }
 
 /// The state of a run, and the size of what a reader has not read.
@@ -33,20 +37,41 @@ pub struct Unread {
     pub event_bytes: u64,
 }
 
-/// Overhead in memory per span, in bytes.
-const SPAN_BYTES: u64 = 500;
-/// Bytes in memory per byte of an export request: the stored and the decoded form.
-const SENT_FACTOR: u64 = 2;
+/// Overhead in memory per span, in bytes, without its values and with some.
+const SPAN_BYTES: u64 = 300;
+const FULL_SPAN_BYTES: u64 = 500;
+/// Bytes in memory per value: in a span, and in a message of the protocol.
+const VALUE_BYTES: u64 = 24;
+const MESSAGE_BYTES: u64 = 56;
 
 impl TraceSize {
-    /// Estimated bytes in memory once decoded.
-    pub(crate) fn decoded(self) -> u64 {
-        self.spans * SPAN_BYTES + self.bytes
+    /// The size of a request with this many spans and values.
+    pub(crate) fn of_request(spans: u64, bytes: u64, values: u64) -> Self {
+        Self { spans, bytes, values, largest: bytes + values * MESSAGE_BYTES }
     }
 
-    /// Estimated bytes in memory while it is decoded.
+    /// Adds a request.
+    pub(crate) fn add(&mut self, request: Self) {
+        self.spans += request.spans;
+        self.bytes += request.bytes;
+        self.values += request.values;
+        self.largest = self.largest.max(request.largest);
+    }
+
+    /// Estimated bytes in memory once decoded.
+    pub(crate) fn decoded(self) -> u64 {
+        let spans = if self.values == 0 { FULL_SPAN_BYTES } else { SPAN_BYTES };
+        self.spans * spans + self.values * VALUE_BYTES + self.bytes
+    }
+
+    /// Estimated bytes in memory while it is decoded, one request after the other.
     pub(crate) fn in_memory(self) -> u64 {
-        self.spans * SPAN_BYTES + self.bytes * SENT_FACTOR
+        self.decoded() + self.largest
+    }
+
+    /// Estimated bytes in memory of all requests as messages of the protocol.
+    pub(crate) fn as_requests(self) -> u64 {
+        self.spans * FULL_SPAN_BYTES + self.values * MESSAGE_BYTES + 2 * self.bytes
     }
 }
 
@@ -167,8 +192,8 @@ impl Store {
         Ok(unsigned(bytes))
     }
 
-    /// Measures the stored spans of these traces.
-    pub async fn trace_size(&self, traces: &[TraceId]) -> Result<TraceSize, Error> {
+    /// Measures the stored spans of these traces; their values are not counted.
+    pub(crate) async fn trace_size(&self, traces: &[TraceId]) -> Result<TraceSize, Error> {
         let failed = failed("measure traces");
         // Compressed data begins with its size.
         let select = "SELECT items, substr(data, 1, 4) AS size FROM chunks WHERE signal = 0 AND trace_id IN";
@@ -176,8 +201,8 @@ impl Store {
         self.of_traces(&text, traces).await.and_then(|rows| total(&rows)).map_err(failed)
     }
 
-    /// Measures the spans that arrived at these times.
-    pub async fn arrival_size(&self, arrivals: &[Timestamp]) -> Result<TraceSize, Error> {
+    /// Measures the spans that arrived at these times; their values are not counted.
+    pub(crate) async fn arrival_size(&self, arrivals: &[Timestamp]) -> Result<TraceSize, Error> {
         let failed = failed("measure what arrived");
         let select = "SELECT items, substr(data, 1, 4) AS size FROM chunks WHERE signal = 0 AND arrived IN";
         // Only numbered placeholders become part of this SQL.
@@ -208,8 +233,8 @@ fn total(rows: &[AnyRow]) -> Result<TraceSize, sqlx::Error> {
     let mut total = TraceSize::default();
     for row in rows {
         let size: Vec<u8> = row.try_get("size")?;
-        total.spans += unsigned(row.try_get("items")?);
-        total.bytes += size.try_into().map_or(0, |size| u64::from(u32::from_le_bytes(size)));
+        let bytes = size.try_into().map_or(0, |size| u64::from(u32::from_le_bytes(size)));
+        total.add(TraceSize::of_request(unsigned(row.try_get("items")?), bytes, 0));
     }
     Ok(total)
 }

@@ -350,3 +350,48 @@ async fn a_run_over_a_large_trace_can_be_read_and_says_what_it_left_out() {
     assert_eq!(read("").await.as_array().map(Vec::len), Some(1));
     server.shutdown().await;
 }
+
+/// A million attributes of seven bytes are small when they arrive, and a hundred times as large when they are decoded.
+#[tokio::test]
+async fn the_memory_of_a_trace_is_that_of_its_values() {
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+    use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+    use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+    use prost::Message as _;
+
+    let (server, address) = server(Limits { api_bytes: 32 * MIB as u64, ..Limits::default() }).await;
+    let (base, client) = (format!("http://{address}"), crate::client());
+    let value = Some(AnyValue { value: Some(Any::BoolValue(true)) });
+    let span = Span {
+        trace_id: vec![7; 16],
+        span_id: vec![1; 8],
+        attributes: vec![KeyValue { key: "a".to_owned(), value, ..KeyValue::default() }; 1_000_000],
+        ..Span::default()
+    };
+    let scope_spans = vec![ScopeSpans { spans: vec![span], ..ScopeSpans::default() }];
+    let resource_spans = vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }];
+    let body = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
+    assert!(body.len() < 10 * MIB, "{}", body.len());
+    let sent = client.post(format!("{base}/v1/traces")).header("content-type", "application/x-protobuf");
+    assert_eq!(sent.body(body).send().await.unwrap().status(), StatusCode::OK);
+    let trace = format!("{base}/api/traces/{}", "07".repeat(16));
+    let asked = [
+        client.get(&trace),
+        client.get(&trace).header("accept", "application/vnd.otlp+json"),
+        client.get(&trace).header("accept", "application/vnd.jaeger+json"),
+        client.get(format!("{trace}/spans/{}", "01".repeat(8))),
+        client.post(format!("{trace}/select")).json(&json!({ "query": "span[name = \"x\"]" })),
+        client.get(format!("{base}/api/traces")),
+    ];
+    for request in asked {
+        let answer = request.send().await.unwrap();
+        let (status, url) = (answer.status(), answer.url().to_string());
+        let said = answer.text().await.unwrap();
+        assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{url}: {said}");
+        assert!(said.contains("limits.apiBytes"), "{url}: {said}");
+    }
+    assert_eq!(client.get(format!("{trace}/columns")).send().await.unwrap().status(), StatusCode::OK);
+    assert!(judged(&base, &"07".repeat(16)).await.contains("limits.apiBytes"));
+    server.shutdown().await;
+}

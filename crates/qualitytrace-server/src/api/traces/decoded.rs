@@ -33,7 +33,7 @@ pub(in crate::api) async fn of_trace(app: &App, memory: &Memory, id: TraceId) ->
     if let Some(trace) = app.memory.traces().decoded(&key, version) {
         return Ok(Loaded { trace, revision: version.revision });
     }
-    let size = app.store.trace_size(&[id]).await?;
+    let size = app.source.size(&[id]).await?;
     memory.hold_traces(size).await?;
     let redactor = Withheld::of(&app.store, &[id]).await?.redactor(id)?;
     let trace = Arc::new(redactor.trace(app.source.load(id).await?));
@@ -67,7 +67,7 @@ pub(in crate::api) async fn of_run(
     let Some(version) = version.filter(|_| is_cached) else {
         return Ok(Loaded { trace, revision: Timestamp::default() });
     };
-    let size = app.store.trace_size(&[id]).await?;
+    let size = app.source.size(&[id]).await?;
     Ok(keep(app, key, version, trace, size))
 }
 

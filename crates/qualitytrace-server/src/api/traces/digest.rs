@@ -137,7 +137,7 @@ impl Digests {
         };
         let (mut found, unknown) = self.traces.find(traces, is_fresh);
         for portion in portions(app, &unknown).await? {
-            let _held = memory.borrow_traces(app.store.trace_size(portion).await?).await?;
+            let _held = memory.borrow_traces(app.source.size(portion).await?).await?;
             for trace in app.source.load_all(portion).await? {
                 let last = last.get(&trace.id()).copied().unwrap_or_default();
                 let trace = withheld.redactor(trace.id())?.trace(trace);
@@ -160,8 +160,8 @@ impl Digests {
         let times: Vec<Timestamp> = unknown.iter().map(|(_, arrived)| *arrived).collect();
         let is_small = times.is_empty() || app.store.arrival_size(&times).await?.bytes <= TOGETHER_BYTES;
         for portion in times.chunks(if is_small { times.len().max(1) } else { 1 }) {
-            let _held = memory.borrow_traces(app.store.arrival_size(portion).await?).await?;
-            for (trace, arrival) in app.source.arrivals(portion).await? {
+            let _held = memory.borrow_traces(app.source.arrival_size(portion).await?).await?;
+            for (trace, arrival) in app.source.arrivals(portion, u64::MAX).await? {
                 let sent = Arc::new(Sent::of(&arrival));
                 self.chunks.keep((trace, arrival.at), &sent, Sent::bytes(&sent));
                 found.insert((trace, arrival.at), sent);

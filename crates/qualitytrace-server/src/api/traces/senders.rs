@@ -52,7 +52,7 @@ impl Sent {
     /// Groups the spans of an arrival by service.
     pub(super) fn of(arrival: &Arrival) -> Vec<Self> {
         let mut services: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-        for span in &arrival.spans {
+        for span in arrival.spans.iter().flatten() {
             let lag = arrival.at.since(span.end.unwrap_or(span.start)).as_millis();
             services.entry(span.service()).or_default().push(u64::try_from(lag).unwrap_or(u64::MAX));
         }

@@ -93,7 +93,7 @@ async fn load(
     arrived: Timestamp,
     sent: &Row,
 ) -> Result<Option<Span>, ApiError> {
-    memory.hold_traces(app.store.arrival_size(&[arrived]).await?).await?;
+    memory.hold_traces(app.source.arrival_size(&[arrived]).await?).await?;
     let chunks = app.store.chunks_of(&[arrived]).await?;
     let own = chunks.into_iter().filter(|(of, _)| *of == trace);
     let requests = own.filter_map(|(_, chunk)| ExportTraceServiceRequest::decode(chunk.data).ok());

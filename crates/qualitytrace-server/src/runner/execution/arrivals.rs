@@ -315,8 +315,9 @@ impl Arrivals {
     async fn read_once(&mut self, learning: &Learning, redactor: &Redactor) -> Result<usize, Error> {
         let mut new = 0;
         let deadline = RetryDeadline::new();
+        let limit = self.budget.size().saturating_sub(self.bytes);
         let (arrivals, is_all) = loop {
-            match self.source.news(self.trace, &mut self.cursor).await.map_err(Error::from) {
+            match self.source.news(self.trace, &mut self.cursor, limit).await.map_err(Error::from) {
                 Err(error) if deadline.allows_retry(&error).await => {}
                 news => break news?,
             }
@@ -326,8 +327,11 @@ impl Arrivals {
             self.bytes = 0;
         }
         for arrival in arrivals {
-            self.bytes += arrival.size().in_memory();
-            for span in arrival.spans {
+            let Some(spans) = arrival.spans else {
+                return Err(Error::TraceTooLarge { limit: self.budget.size() });
+            };
+            self.bytes += arrival.size.decoded();
+            for span in spans {
                 // What is learned from a run is stored for other runs, and in files: without secrets.
                 let named =
                     (!redactor.is_empty()).then(|| Span { name: redactor.word(&span.name), ..span.clone() });

@@ -24,6 +24,8 @@ use crate::store;
 
 /// Export requests that are searched for a span of the same time.
 const LOOKED_AT: u64 = 200;
+/// What these may take in memory, in bytes.
+const LOOKED_AT_BYTES: u64 = 16 << 20;
 /// Services that are listed.
 const NAMED_SERVICES: usize = 5;
 /// The tolerated clock skew of the system under test.
@@ -77,8 +79,8 @@ impl Execution {
         let since =
             arrivals.into_iter().filter(|(trace, at)| *at >= request.start && *trace != request.trace);
         let times: Vec<Timestamp> = since.map(|(_, at)| at).collect();
-        for (trace, arrival) in self.source.arrivals(&times).await? {
-            let found = arrival.spans.iter().find(|span| wanted.is_answered_by(span, request));
+        for (trace, arrival) in self.source.arrivals(&times, LOOKED_AT_BYTES).await? {
+            let found = arrival.spans.iter().flatten().find(|span| wanted.is_answered_by(span, request));
             if let Some(span) = found.filter(|_| trace != request.trace) {
                 return Ok(Some(UnlinkedTrace {
                     trace,

@@ -21,6 +21,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const TRACES: usize = 8;
 /// The most spans of a sampled trace; larger ones are skipped.
 const SPANS: u64 = 1_000;
+/// The same in bytes of memory.
+const BYTES: u64 = 16 << 20;
 /// How long a trace must have been unchanged: both sides of a call should have arrived.
 const UNCHANGED: Duration = Duration::from_secs(6);
 
@@ -46,7 +48,7 @@ impl Learning {
     }
 
     async fn sample_trace(&self, source: &Source, trace: TraceId) -> Result<(), Error> {
-        if self.store.span_count(trace).await? > SPANS {
+        if self.store.span_count(trace).await? > SPANS || source.size(&[trace]).await?.in_memory() > BYTES {
             return Ok(());
         }
         let spans = source.load(trace).await?;
