@@ -11,6 +11,9 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::process;
+
+pub(crate) mod chromium;
 pub(crate) mod kafka;
 pub(crate) mod otelcol;
 pub(crate) mod postgres;
@@ -19,13 +22,14 @@ pub(crate) mod strace;
 pub(crate) mod systems;
 
 /// The names that `cargo xtask peers` takes.
-const NAMES: [&str; 6] = ["kafka", "otelcol", "postgres", "promlint", "strace", "systems"];
+const NAMES: [&str; 7] = ["chromium", "kafka", "otelcol", "postgres", "promlint", "strace", "systems"];
 
 /// Installs the named peers (all of them when none is named) and prints where each one is.
 pub(crate) fn install(names: &[&str]) -> Result<()> {
     let names = if names.is_empty() { &NAMES } else { names };
     for name in names {
         let place = match *name {
+            "chromium" => chromium::install()?,
             "kafka" => kafka::install()?,
             "otelcol" => otelcol::install()?,
             "postgres" => postgres::install()?,
@@ -39,11 +43,21 @@ pub(crate) fn install(names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A non-interactive `apt-get`.
-fn apt() -> Command {
-    let mut apt = Command::new("apt-get");
-    apt.arg("-y").env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
-    apt
+/// Installs a package of the system with apt-get, as root where there is one. `by_hand` is the next step elsewhere.
+fn install_package(package: &str, by_hand: &str) -> Result<()> {
+    if !process::is_root() || process::find("apt-get").is_none() {
+        bail!("`{package}` is not installed: {by_hand}");
+    }
+    println!("    installing the package `{package}` with apt-get");
+    let apt = || {
+        let mut apt = Command::new("apt-get");
+        apt.arg("-y").env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+        apt
+    };
+    // A failed update is no reason to stop: the existing lists may be good enough.
+    let _ = process::run(apt().args(["update", "-qq"]));
+    process::run(apt().args(["install", "-qq", "--no-install-recommends", package]).stdout(Stdio::null()))
+        .with_context(|| by_hand.to_owned())
 }
 
 /// Go's tool, independent of the machine's settings.

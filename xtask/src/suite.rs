@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{
     features,
-    peers::{kafka, otelcol, postgres, promlint, strace, systems},
+    peers::{chromium, kafka, otelcol, postgres, promlint, strace, systems},
     process, rules,
     steps::Steps,
     workspace::cargo,
@@ -31,6 +31,7 @@ pub(crate) enum Peers {
 
 /// The peers that tests find through their environment.
 struct Environment {
+    chromium: PathBuf,
     kafka: PathBuf,
     otelcol: PathBuf,
     postgres: postgres::Postgres,
@@ -47,7 +48,7 @@ pub(crate) fn run(peers: Peers) -> Result<()> {
     println!("\n{}", steps.summary());
     if peers == Peers::Skipped {
         println!(
-            "left out by --no-peers: every test against Kafka, PostgreSQL, Prometheus' linter, strace, the OpenTelemetry Collector \
+            "left out by --no-peers: every test against Chromium, Kafka, PostgreSQL, Prometheus' linter, strace, the OpenTelemetry Collector \
              and the systems of examples/"
         );
     }
@@ -71,6 +72,7 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
     steps.step("features of the telemetry crate", features::check)?;
     let environment = match peers {
         Peers::Required => Some(Environment {
+            chromium: steps.step("Chromium", chromium::install)?,
             kafka: steps.step("Kafka", kafka::install)?,
             otelcol: steps.step("OpenTelemetry Collector", otelcol::install)?,
             postgres: steps.step("PostgreSQL", postgres::start)?,
@@ -124,6 +126,7 @@ fn tell(command: &mut Command, environment: Option<&Environment>) {
     match environment {
         Some(environment) => {
             command.env("QUALITYTRACE_REQUIRE_PEERS", "1");
+            command.env("QUALITYTRACE_TEST_CHROMIUM", &environment.chromium);
             command.env("QUALITYTRACE_TEST_KAFKA", &environment.kafka);
             command.env("QUALITYTRACE_TEST_OTELCOL", &environment.otelcol);
             command.env("QUALITYTRACE_TEST_POSTGRES", &environment.postgres.url);
@@ -133,7 +136,7 @@ fn tell(command: &mut Command, environment: Option<&Environment>) {
         }
         None => {
             command.env_remove("QUALITYTRACE_REQUIRE_PEERS");
-            for name in ["KAFKA", "OTELCOL", "POSTGRES", "PROMLINT", "STRACE", "SYSTEMS"] {
+            for name in ["CHROMIUM", "KAFKA", "OTELCOL", "POSTGRES", "PROMLINT", "STRACE", "SYSTEMS"] {
                 command.env_remove(format!("QUALITYTRACE_TEST_{name}"));
             }
         }

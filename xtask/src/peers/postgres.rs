@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::apt;
+use super::install_package;
 use crate::process::{self, Guard};
 
 /// Timeout until the server accepts its first connection.
@@ -30,15 +30,7 @@ pub(crate) fn install() -> Result<PathBuf> {
     }
     let by_hand = "install the package `postgresql`, or name its bin folder in QUALITYTRACE_POSTGRES_BIN, \
                    or leave the peers out with --no-peers";
-    if !process::is_root() || process::find("apt-get").is_none() {
-        bail!("the PostgreSQL server is not installed: {by_hand}");
-    }
-    println!("    installing the package `postgresql` with apt-get");
-    // A failed update is no reason to stop: the existing lists may be good enough.
-    let _ = process::run(apt().args(["update", "-qq"]));
-    process::run(
-        apt().args(["install", "-qq", "--no-install-recommends", "postgresql"]).stdout(Stdio::null()),
-    )?;
+    install_package("postgresql", by_hand)?;
     find().with_context(|| format!("apt-get installed no PostgreSQL server under {DEBIAN}: {by_hand}"))
 }
 

@@ -1,10 +1,10 @@
 //! strace: durability tests read from its log what a program synced, and what a power cut would leave.
 
-use std::{path::PathBuf, process::Stdio};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
-use super::apt;
+use super::install_package;
 use crate::process;
 
 /// Returns the program, after installing the system's package if needed.
@@ -13,12 +13,6 @@ pub(crate) fn install() -> Result<PathBuf> {
         return Ok(strace);
     }
     let by_hand = "install the package `strace`, or leave the peers out with --no-peers";
-    if !process::is_root() || process::find("apt-get").is_none() {
-        bail!("strace is not installed: {by_hand}");
-    }
-    println!("    installing the package `strace` with apt-get");
-    // A failed update is no reason to stop: the existing lists may be good enough.
-    let _ = process::run(apt().args(["update", "-qq"]));
-    process::run(apt().args(["install", "-qq", "--no-install-recommends", "strace"]).stdout(Stdio::null()))?;
+    install_package("strace", by_hand)?;
     process::find("strace").with_context(|| format!("apt-get installed no strace: {by_hand}"))
 }
