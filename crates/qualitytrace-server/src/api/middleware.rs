@@ -88,19 +88,28 @@ fn is_id(id: &HeaderValue) -> bool {
         && id.as_bytes().iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/+=@".contains(byte))
 }
 
-/// Refuses requests from pages of other origins, and requests for a host name that is not ours.
+/// Refuses requests from pages of other origins, and requests for a host name that is not ours. Tells browsers to keep
+/// responses from such pages, too: a browser does not always say where a request comes from.
 pub(crate) async fn same_origin(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let local = parts.extensions.get::<ConnectInfo>().and_then(|info| info.local);
     let checked = origin::check(&parts, needed(&parts.extensions).wanted, &guard.config.get(), local);
-    let status = match checked {
-        Ok(()) => return next.run(Request::from_parts(parts, body)).await,
-        Err(Misdirected::Origin) => StatusCode::FORBIDDEN,
-        Err(Misdirected::Host) => StatusCode::MISDIRECTED_REQUEST,
+    let mut response = match checked {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(misdirected) => {
+            discard(body, STRANGERS_BYTES).await;
+            let status = match misdirected {
+                Misdirected::Origin => StatusCode::FORBIDDEN,
+                Misdirected::Host => StatusCode::MISDIRECTED_REQUEST,
+            };
+            ApiError { status, message: misdirected.message().to_owned() }.into_response()
+        }
     };
-    discard(body, STRANGERS_BYTES).await;
-    let message = checked.err().map(Misdirected::message).unwrap_or_default().to_owned();
-    ApiError { status, message }.into_response()
+    for (name, value) in origin::KEPT_FROM_OTHERS {
+        // A page may have a policy of its own.
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// Refuses clients without the required access. A stream ends when its token is withdrawn.

@@ -10,6 +10,7 @@ mod across;
 mod adversary;
 mod api;
 mod away;
+mod browser;
 mod codings;
 mod columns;
 mod compare;

@@ -92,6 +92,34 @@ async fn a_page_of_another_origin_changes_nothing_and_hears_nothing() {
 }
 
 #[tokio::test]
+async fn browsers_keep_responses_from_pages_of_other_origins() {
+    let (server, base) = start(Safety::default()).await;
+    let headers = [
+        ("cross-origin-resource-policy", "same-origin"),
+        ("x-content-type-options", "nosniff"),
+        ("content-security-policy", "frame-ancestors 'self'"),
+    ];
+    for (path, origin, is_kept) in [
+        ("/", None, true),
+        ("/metrics", None, true),
+        ("/api/tests", None, true),
+        ("/api/tests", Some("http://evil.example"), true),
+        ("/nowhere", None, true),
+        ("/v1/traces", Some("http://evil.example"), false),
+    ] {
+        let method = if is_kept { Method::GET } else { Method::POST };
+        let request = crate::client().request(method, format!("{base}{path}"));
+        let request = origin.into_iter().fold(request, |request, origin| request.header("origin", origin));
+        let got = request.header("content-type", "application/json").body("{}").send().await.unwrap();
+        let has = |(name, value): &(&str, &str)| got.headers().get(*name).is_some_and(|got| got == value);
+        assert_eq!(headers.iter().all(has), is_kept, "{path} {:?}", got.headers());
+        let is_shared = got.headers().contains_key("access-control-allow-origin");
+        assert_eq!(is_shared, !is_kept, "{path} {:?}", got.headers());
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_body_says_that_it_is_json_or_yaml() {
     let (server, base) = start(Safety::default()).await;
     let own = base.clone();

@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 
-use http::header::{HOST, ORIGIN};
+use http::header::{CONTENT_SECURITY_POLICY, HOST, ORIGIN, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
 
@@ -18,6 +18,14 @@ use crate::config::Config;
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// Headers of responses that pages of other origins must not use as a script, a style sheet or an image, nor show in a frame.
+/// Browsers send `Sec-Fetch-Site` only over TLS and to their own machine, and `Origin` not with every request.
+pub(super) const KEPT_FROM_OTHERS: [(HeaderName, &str); 3] = [
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (CONTENT_SECURITY_POLICY, "frame-ancestors 'self'"),
+];
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
