@@ -4,7 +4,7 @@
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::peers::postgres;
+use crate::peers::{jaeger, postgres};
 
 mod build;
 mod ingest;
@@ -66,7 +66,11 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
         "telemetry" => lines::run("telemetry", "qualitytrace-telemetry", &[], &[])?,
         "runs" => lines::run_with_program("runs", &[])?,
         "memory" => lines::run_with_program("memory", &runs_of(&options))?,
-        "traces" => lines::run_with_program("traces", &[])?,
+        "traces" => {
+            let jaeger = jaeger::start()?;
+            let arguments = ["--jaeger", &jaeger.query, "--jaeger-otlp", &jaeger.otlp].map(str::to_owned);
+            lines::run_with_program("traces", &arguments)?
+        }
         "waiting" => lines::run_with_program("waiting", &runs_of(&options))?,
         other => bail!("`{other}` is not a benchmark of this project\n\n{USAGE}"),
     };

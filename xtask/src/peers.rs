@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::process;
 
 pub(crate) mod chromium;
+pub(crate) mod jaeger;
 pub(crate) mod kafka;
 pub(crate) mod otelcol;
 pub(crate) mod postgres;
@@ -21,22 +22,28 @@ pub(crate) mod promlint;
 pub(crate) mod strace;
 pub(crate) mod systems;
 
-/// The names that `cargo xtask peers` takes.
-const NAMES: [&str; 7] = ["chromium", "kafka", "otelcol", "postgres", "promlint", "strace", "systems"];
+/// The peers that tests need.
+const OF_TESTS: [&str; 7] = ["chromium", "kafka", "otelcol", "postgres", "promlint", "strace", "systems"];
+/// The peers that only benchmarks need: they take minutes to build.
+const OF_BENCHMARKS: [&str; 1] = ["jaeger"];
 
-/// Installs the named peers (all of them when none is named) and prints where each one is.
+/// Installs the named peers (those that tests need when none is named) and prints where each one is.
 pub(crate) fn install(names: &[&str]) -> Result<()> {
-    let names = if names.is_empty() { &NAMES } else { names };
+    let names = if names.is_empty() { &OF_TESTS } else { names };
     for name in names {
         let place = match *name {
             "chromium" => chromium::install()?,
+            "jaeger" => jaeger::install()?,
             "kafka" => kafka::install()?,
             "otelcol" => otelcol::install()?,
             "postgres" => postgres::install()?,
             "promlint" => promlint::install()?,
             "strace" => strace::install()?,
             "systems" => systems::install()?,
-            other => bail!("`{other}` is not a peer of this project; there are: {}", NAMES.join(", ")),
+            other => {
+                let known = [&OF_TESTS[..], &OF_BENCHMARKS].concat();
+                bail!("`{other}` is not a peer of this project; there are: {}", known.join(", "))
+            }
         };
         println!("{name} {}", place.display());
     }

@@ -170,8 +170,9 @@ impl Bench {
         self.measure("as OTLP JSON", None, accepting("application/vnd.otlp+json")).await;
         self.measure("as Jaeger JSON", None, accepting("application/vnd.jaeger+json")).await;
         if let Some((query, otlp)) = jaeger {
-            self.deliver_all(otlp, 1).await;
-            let url = format!("{query}/api/traces/{}", trace_id(1));
+            // One Jaeger has the traces of all sizes: each has an id of its own.
+            self.deliver_all(otlp, self.spans).await;
+            let url = format!("{query}/api/traces/{}", trace_id(self.spans));
             eventually(DEADLINE, "Jaeger has the trace", async || {
                 self.client.get(&url).send().await.is_ok_and(|got| got.status().is_success())
             })

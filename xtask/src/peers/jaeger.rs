@@ -1,0 +1,124 @@
+//! Jaeger: a trace in its memory stands beside ours in benchmarks. Tests do not need it.
+
+use std::{
+    env, fs,
+    net::{SocketAddr, TcpStream},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use qualitytrace_testing::port;
+use serde_json::Value;
+
+use super::{cache, go, lock};
+use crate::process::{self, Guard};
+
+const MODULE: &str = "github.com/jaegertracing/jaeger";
+/// The version of the module; the program of this version is Jaeger 2.13.
+const VERSION: &str = "v1.76.0";
+/// Start timeout.
+const READY_LIMIT: Duration = Duration::from_secs(20);
+
+/// Builds Jaeger unless it is there already.
+pub(crate) fn install() -> Result<PathBuf> {
+    let dir = cache()?.join(format!("jaeger-{VERSION}"));
+    let binary = dir.join("jaeger");
+    if binary.is_file() {
+        return Ok(binary);
+    }
+    let _lock = lock("jaeger")?;
+    if binary.is_file() {
+        return Ok(binary);
+    }
+    process::require("go", "install Go 1.25 or newer")?;
+    println!("    building Jaeger {VERSION} in {} (some minutes, once)", dir.display());
+    fs::create_dir_all(&dir).with_context(|| format!("failed to make the folder {}", dir.display()))?;
+    build(&dir).context("failed to build Jaeger")?;
+    // Renamed last, so that a partial build is not used.
+    fs::rename(dir.join("jaeger.new"), &binary)
+        .with_context(|| format!("failed to move Jaeger to {}", binary.display()))?;
+    Ok(binary)
+}
+
+/// Builds it in a copy of the module: `go install` refuses a module whose go.mod replaces others.
+fn build(dir: &Path) -> Result<()> {
+    let module = format!("{MODULE}@{VERSION}");
+    let told = process::output(go(dir).args(["mod", "download", "-json"]).arg(module))?;
+    let told: Value =
+        serde_json::from_str(&told).context("go mod download wrote something that is not JSON")?;
+    let module = told["Dir"].as_str().context("go mod download names no folder")?;
+    let source = dir.join("source");
+    // Leftovers of an earlier attempt are removed.
+    let _ = fs::remove_dir_all(&source);
+    // The files of the module cache are read-only, and the build completes go.mod.
+    process::run(Command::new("cp").args(["-r", "--no-preserve=mode", module]).arg(&source))?;
+    let flags = ["build", "-mod=mod", "-trimpath", "-ldflags=-s -w", "-o", "../jaeger.new", "./cmd/jaeger"];
+    process::run(go(&source).args(flags))?;
+    fs::remove_dir_all(&source).context("failed to remove the copy of the module")
+}
+
+/// A running Jaeger that keeps traces in memory. Dropping it ends the process.
+#[derive(Debug)]
+pub(crate) struct Jaeger {
+    /// The URL of its query API.
+    pub(crate) query: String,
+    /// The URL of its OTLP over HTTP.
+    pub(crate) otlp: String,
+    _process: Guard,
+}
+
+/// Starts Jaeger on free loopback ports and waits until it is ready.
+pub(crate) fn start() -> Result<Jaeger> {
+    let program = install()?;
+    let [grpc, query, otlp] = [(); 3].map(|()| SocketAddr::from(([127, 0, 0, 1], port())));
+    let base = env::temp_dir().join(format!("qualitytrace-jaeger-{}", std::process::id()));
+    let [settings, log] = ["yaml", "log"].map(|ending| base.with_extension(ending));
+    fs::write(&settings, configuration(grpc, query, otlp))
+        .context("failed to write Jaeger's configuration")?;
+    let mut command = process::bound_to_us("KILL", &program);
+    command.arg("--config").arg(&settings).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut server =
+        Guard(command.stderr(fs::File::create(&log)?).spawn().context("failed to start Jaeger")?);
+    let started = Instant::now();
+    let outcome = loop {
+        if [query, otlp].iter().all(|address| TcpStream::connect(address).is_ok()) {
+            break Ok(());
+        }
+        if server.0.try_wait()?.is_some() || started.elapsed() > READY_LIMIT {
+            break Err(fs::read_to_string(&log).unwrap_or_default());
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    for file in [&settings, &log] {
+        // Nothing reads them later.
+        let _ = fs::remove_file(file);
+    }
+    if let Err(said) = outcome {
+        bail!("Jaeger did not become ready: {}", said.trim());
+    }
+    Ok(Jaeger { query: format!("http://{query}"), otlp: format!("http://{otlp}"), _process: server })
+}
+
+/// Without a batch processor, so that a span can be read as soon as it is acknowledged, and without spans of its own.
+fn configuration(grpc: SocketAddr, query: SocketAddr, otlp: SocketAddr) -> String {
+    format!(
+        "\
+extensions:
+  jaeger_query:
+    enable_tracing: false
+    storage: {{ traces: memory }}
+    grpc: {{ endpoint: {grpc} }}
+    http: {{ endpoint: {query} }}
+  jaeger_storage: {{ backends: {{ memory: {{ memory: {{ max_traces: 1000 }} }} }} }}
+receivers: {{ otlp: {{ protocols: {{ http: {{ endpoint: {otlp} }} }} }} }}
+exporters: {{ jaeger_storage_exporter: {{ trace_storage: memory }} }}
+service:
+  extensions: [jaeger_storage, jaeger_query]
+  telemetry: {{ metrics: {{ level: none }}, logs: {{ level: warn }} }}
+  pipelines: {{ traces: {{ receivers: [otlp], exporters: [jaeger_storage_exporter] }} }}
+"
+    )
+}
