@@ -27,6 +27,8 @@ const START: u64 = 1_700_000_000_000_000_000;
 
 #[tokio::main]
 async fn main() {
+    // Another provider may be installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let named = |name: &str| {
         let at = arguments.iter().position(|argument| argument == name)?;
