@@ -254,8 +254,18 @@ pub fn read_stored(source: &str, format: Format, kind: Kind) -> Option<Resource>
 pub fn is_meant(source: &str, format: Format) -> bool {
     let reader = Reader::new(source, format);
     let documents = nodes(&reader);
-    let has_key = |node: &Node| node.get("type").is_some() || node.get("spec").is_some();
-    documents.iter().any(has_key) || (reader.errors() > 0 && source.contains("spec"))
+    match format {
+        Format::Yaml => {
+            let has_key = |node: &Node| node.get("type").is_some() || node.get("spec").is_some();
+            documents.iter().any(has_key) || (reader.errors() > 0 && source.contains("spec"))
+        }
+        // The body of a request is often JSON, and may well have a `type`.
+        Format::Json => {
+            let has_keys = |node: &Node| node.get("type").is_some() && node.get("spec").is_some();
+            let names_keys = source.contains("\"type\"") && source.contains("\"spec\"");
+            documents.iter().any(has_keys) || (reader.errors() > 0 && names_keys)
+        }
+    }
 }
 
 fn read_with(source: &str, format: Format, kind: Option<Kind>) -> Reading {

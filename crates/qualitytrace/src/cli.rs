@@ -2,36 +2,51 @@
 
 mod beside;
 mod check;
+mod completion;
 mod config;
 mod configure;
+mod dashboard;
 mod database;
 mod demo;
+mod environment;
 mod files;
 mod follow;
+mod hosted;
 mod interrupt;
+mod last_run;
 mod learned;
+mod legacy;
+mod metadata;
+mod new;
 mod own_token;
 mod parallel;
 mod plan;
 mod reload;
+mod reports;
 mod resource;
 mod run;
 mod secrets;
+mod selection;
 mod serve;
 mod settings;
 mod target;
 mod telemetry;
+mod variables;
+mod with;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::terminal;
 
 /// Trace-based testing in one binary: triggers a request, collects the trace that it causes, judges it.
 #[derive(Debug, Parser)]
 #[command(name = "qualitytrace", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 all passed (including tests that passed after a retry), 1 the command failed, 2 a test did not pass or damage was found, 4 inconclusive: missing spans could change a verdict, 130 interrupted."
+    after_help = "Exit codes: 0 all passed (including tests that passed after a retry), 1 the command failed, 2 a test did not pass or damage was found, 3 a definition file is missing or invalid, 4 inconclusive: missing spans could change a verdict, 130 interrupted."
 )]
 pub(crate) struct Arguments {
     /// Flags of the commands that talk to a server may stand before the command too.
@@ -49,6 +64,8 @@ enum Command {
     Run(Box<run::Options>),
     /// Check definition files without running anything
     Check(check::Options),
+    /// Make a first test of an address, a curl command, a file of another tool, or a trace
+    New(new::Options),
     #[command(flatten)]
     Resource(resource::Command),
     /// See it work: a shop with real traces, a test suite for it, and bugs to catch
@@ -69,6 +86,18 @@ enum Command {
     Configure(configure::Options),
     /// Print the version of this program and, where it can be asked, of the server
     Version(target::Target),
+    /// Open the page of the server in a browser
+    Dashboard(target::Target),
+    /// Print the completion script of a shell
+    Completion(completion::Options),
+    /// Tracetest's installer; says how to start a server
+    Server(hosted::ServerOptions),
+    /// Of Tracetest's hosted service
+    #[command(hide = true)]
+    Wait(hosted::WaitOptions),
+    /// Of Tracetest's hosted service
+    #[command(hide = true)]
+    Start(hosted::StartOptions),
 }
 
 /// The exit codes.
@@ -80,6 +109,8 @@ pub(crate) enum Exit {
     Error,
     /// A test did not pass.
     NotPassed,
+    /// A definition file is missing or invalid.
+    Definition,
     /// No test failed, but missing spans could change a verdict.
     Inconclusive,
     /// The user interrupted it.
@@ -92,6 +123,7 @@ impl Exit {
             Self::Passed => 0,
             Self::Error => 1,
             Self::NotPassed => 2,
+            Self::Definition => 3,
             Self::Inconclusive => 4,
             Self::Interrupted => 130,
         }
@@ -104,12 +136,44 @@ impl From<Exit> for ExitCode {
     }
 }
 
+impl Arguments {
+    /// Parses the command line, in its current form or in an old one of Tracetest.
+    pub(crate) fn of_process() -> Result<Self, clap::Error> {
+        let given: Vec<OsString> = std::env::args_os().collect();
+        let texts: Option<Vec<String>> =
+            given.iter().skip(1).map(|argument| argument.to_str().map(ToOwned::to_owned)).collect();
+        match texts.and_then(|texts| legacy::deprecated::current(&texts)) {
+            Some((current, note)) => {
+                terminal::err(&note);
+                let name = given.into_iter().take(1);
+                Self::parsed(name.chain(current.into_iter().map(Into::into)))
+            }
+            None => Self::parsed(given.into_iter()),
+        }
+    }
+
+    fn parsed(arguments: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = environment::with_variables(Self::command());
+        let matches = command.try_get_matches_from_mut(arguments)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+}
+
+/// The exit code for an error.
+pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
+    if error.is::<files::NoDefinition>() { Exit::Definition } else { Exit::Error }
+}
+
 /// Runs the command.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     let before = arguments.target;
     let takes_flags = match arguments.command {
-        Command::Resource(_) | Command::Configure(_) | Command::Version(_) => true,
-        Command::Run(_) => before.names_server_only(),
+        Command::Resource(_)
+        | Command::Configure(_)
+        | Command::Version(_)
+        | Command::Dashboard(_)
+        | Command::New(_)
+        | Command::Run(_) => true,
         _ => before.is_empty(),
     };
     if !takes_flags {
@@ -117,8 +181,9 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     }
     match arguments.command {
         Command::Serve(options) => serve::serve(options).await,
-        Command::Run(options) => run::run(options.on(before)).await,
+        Command::Run(options) => Box::pin(run::run(options.on(before))).await,
         Command::Resource(command) => resource::run(command, before).await,
+        Command::New(options) => new::new(options, before).await,
         Command::Check(options) => check::check(&options),
         Command::Demo(options) => demo::demo(options).await,
         Command::Config(options) => config::config(options),
@@ -129,5 +194,10 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Secrets(options) => secrets::secrets(options).await,
         Command::Configure(options) => configure::configure(options, before).await,
         Command::Version(target) => configure::version(target.or(before)).await,
+        Command::Dashboard(target) => dashboard::dashboard(target.or(before)).await,
+        Command::Completion(options) => Ok(completion::completion(&options)),
+        Command::Server(options) => Ok(hosted::server(&options)),
+        Command::Wait(options) => hosted::wait(&options),
+        Command::Start(options) => hosted::start(&options),
     }
 }

@@ -57,11 +57,25 @@ pub(crate) struct StartedRun {
     pub(crate) series: Option<serde_json::Value>,
 }
 
+/// What a run of a test ended with, as the API shows it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct EndedRun {
+    pub(crate) trace_id: String,
+    pub(crate) state: String,
+    /// Why there is no verdict.
+    pub(crate) last_error_state: String,
+    pub(crate) result: wire::run::Results,
+    pub(crate) required_gates_result: wire::run::Gates,
+}
+
 /// Options of runs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
     /// Names and values; they override those of the set.
     pub(crate) variables: Vec<(String, String)>,
+    /// Names and values that no output shows; they override both.
+    pub(crate) secrets: Vec<(String, String)>,
     /// A variable set that is not stored on the server.
     pub(crate) variable_set: Option<VariableSet>,
     /// The id of a stored variable set.
@@ -74,6 +88,10 @@ pub(crate) struct Wanted {
     pub(crate) retries: Option<u32>,
     /// How often to run each test; `None` leaves it to the test.
     pub(crate) repeat: Option<u32>,
+    /// The run group of the hosted service.
+    pub(crate) group: Option<String>,
+    /// Where the runs come from.
+    pub(crate) metadata: Map<String, Value>,
 }
 
 impl Wanted {
@@ -89,8 +107,10 @@ impl Wanted {
             json!({ "key": variable.key, "value": variable.value.value, "type": kind })
         });
         let own = self.variables.iter().map(|(key, value)| json!({ "key": key, "value": value }));
+        let secrets =
+            self.secrets.iter().map(|(key, value)| json!({ "key": key, "value": value, "type": "secret" }));
         let mut body = json!({
-            "variables": of_set.chain(own).collect::<Vec<_>>(),
+            "variables": of_set.chain(own).chain(secrets).collect::<Vec<_>>(),
             "retries": self.retries,
             "repeat": self.repeat,
         });
@@ -100,6 +120,12 @@ impl Wanted {
         }
         if let Some(gates) = &self.required_gates {
             body["requiredGates"] = json!(gates);
+        }
+        if !self.metadata.is_empty() {
+            body["metadata"] = json!(self.metadata);
+        }
+        if let Some(group) = &self.group {
+            body["runGroupId"] = json!(group);
         }
         if self.settings != RunSettings::default() {
             body["settings"] = json!(self.settings);
@@ -128,9 +154,22 @@ struct StoredSpec {
 impl Client {
     /// A client of the server at this address.
     pub(crate) fn new(base: &str) -> anyhow::Result<Self> {
+        Self::of(base, |builder| builder)
+    }
+
+    /// A client that accepts any certificate of the server.
+    pub(crate) fn without_verification(base: &str) -> anyhow::Result<Self> {
+        Self::of(base, |builder| builder.danger_accept_invalid_certs(true))
+    }
+
+    fn of(
+        base: &str,
+        change: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
+    ) -> anyhow::Result<Self> {
         // Fails when a provider is installed already, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).no_proxy().build()?;
+        let builder = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).no_proxy();
+        let http = change(builder).build()?;
         let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
         let base = base.trim_end_matches('/').to_owned();
         let contact = Contact::new(&shown(&base));
@@ -212,7 +251,10 @@ impl Client {
         };
         if answer.status() == StatusCode::UNPROCESSABLE_ENTITY {
             let body = answer.text().await.unwrap_or_default();
-            bail!("{}", missing_variables(&body).unwrap_or_else(|| sentence(&body)));
+            return Err(match MissingVariables::of(&body) {
+                Some(missing) => missing.into(),
+                None => anyhow::anyhow!("{}", sentence(&body)),
+            });
         }
         accepted(answer).await?.json().await.context("the server's answer is not a run")
     }
@@ -307,8 +349,46 @@ impl Client {
         )
     }
 
+    /// The address of the page for browsers.
+    pub(crate) fn page(&self) -> String {
+        format!("{}{}", self.base, self.prefix.strip_suffix("/api").unwrap_or_default())
+    }
+
+    /// Whether the server has a page for browsers; `false` when it does not say.
+    pub(crate) async fn has_page(&self) -> bool {
+        let Ok(Some(body)) = self.get("/api/info").await else { return false };
+        let info: Value = serde_json::from_slice(&body).unwrap_or_default();
+        info["page"]["built"] == true
+    }
+
+    /// A run of a test as JSON.
+    pub(crate) async fn run(&self, test: &str, run: u64) -> anyhow::Result<EndedRun> {
+        let body = self.get(&format!("/api/tests/{}/run/{run}", escaped(test))).await?;
+        let body = body.with_context(|| format!("the server no longer has run {run} of test {test}"))?;
+        serde_json::from_slice(&body).context("the server's answer is not a run")
+    }
+
+    /// A test, in YAML, that a trace satisfies.
+    pub(crate) async fn test_of_trace(&self, trace: &str) -> anyhow::Result<String> {
+        let url = self.url(&format!("/api/traces/{}/test", escaped(trace)));
+        let made: Value = self
+            .ask(self.http.post(url).json(&json!({})))
+            .await?
+            .json()
+            .await
+            .context("the server's answer is not a test")?;
+        made["definition"].as_str().map(ToOwned::to_owned).context("the server's answer is not a test")
+    }
+
+    /// The JUnit report of a run, as the server writes it.
+    pub(crate) async fn junit(&self, test: &str, run: u64) -> anyhow::Result<String> {
+        let body = self.get(&format!("/api/tests/{}/run/{run}/junit.xml", escaped(test))).await?;
+        let body = body.with_context(|| format!("the server no longer has run {run} of test {test}"))?;
+        String::from_utf8(body.to_vec()).context("the server's answer is not text")
+    }
+
     fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.base)
+        self.path(path.strip_prefix("/api").unwrap_or(path))
     }
 
     /// The address of a route of the API.
@@ -330,6 +410,8 @@ impl Client {
             let Ok(answer) = tokio::time::timeout(LONGEST_ANSWER, self.http.execute(copy)).await else {
                 bail!("the server at {} does not answer within {LONGEST_ANSWER:?}", shown(&self.base));
             };
+            let status = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
+            tracing::debug!(method = %request.method(), path = request.url().path(), status, "request");
             if answer.as_ref().is_ok_and(|answer| !is_unavailable(answer.status())) {
                 self.contact.made();
                 return self.let_in(answer?).await;
@@ -453,19 +535,43 @@ fn retry_after(response: &reqwest::Response) -> Duration {
     seconds.map_or(DEFAULT_PAUSE, Duration::from_secs).clamp(Duration::from_millis(100), LONGEST_PAUSE)
 }
 
-/// The message about missing variables in an error response.
-fn missing_variables(body: &str) -> Option<String> {
-    let body: serde_json::Value = serde_json::from_str(body).ok()?;
-    let tests: Vec<String> = body["missingVariables"]
-        .as_array()?
-        .iter()
-        .map(|test| {
+/// Variables that a run needs and that have no value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.sentence())]
+pub(crate) struct MissingVariables {
+    /// Tests and the names of their variables.
+    tests: Vec<(String, Vec<String>)>,
+}
+
+impl MissingVariables {
+    /// Reads an error response; `None` when it is about something else.
+    fn of(body: &str) -> Option<Self> {
+        let body: serde_json::Value = serde_json::from_str(body).ok()?;
+        let tests = body["missingVariables"].as_array()?.iter().map(|test| {
             let names = test["variables"].as_array().into_iter().flatten();
-            let names: Vec<&str> = names.filter_map(|variable| variable["key"].as_str()).collect();
-            format!("test `{}` needs {}", test["testId"].as_str().unwrap_or_default(), names.join(", "))
-        })
-        .collect();
-    Some(format!("variables are missing: {}; give them with --var NAME=VALUE", tests.join("; ")))
+            let names = names.filter_map(|variable| variable["key"].as_str()).map(ToOwned::to_owned);
+            (test["testId"].as_str().unwrap_or_default().to_owned(), names.collect())
+        });
+        Some(Self { tests: tests.collect() })
+    }
+
+    /// The names, each once.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for name in self.tests.iter().flat_map(|(_, names)| names) {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    fn sentence(&self) -> String {
+        let needs =
+            |(test, names): &(String, Vec<String>)| format!("test `{test}` needs {}", names.join(", "));
+        let tests: Vec<String> = self.tests.iter().map(needs).collect();
+        format!("variables are missing: {}; give them with --var NAME=VALUE", tests.join("; "))
+    }
 }
 
 /// What is escaped in an id: all but the unreserved characters of RFC 3986.

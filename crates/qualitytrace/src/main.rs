@@ -11,7 +11,6 @@ mod terminal;
 use std::process::ExitCode;
 
 use anstream::eprintln;
-use clap::Parser;
 use clap::error::{ContextKind, ErrorKind};
 
 fn main() -> ExitCode {
@@ -22,7 +21,7 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn run() -> ExitCode {
-    let done = match cli::Arguments::try_parse() {
+    let done = match cli::Arguments::of_process() {
         Ok(arguments) => cli::run(arguments).await,
         // clap's exit code for a mistyped command is 2, which here means "a test did not pass".
         Err(error) => Ok(explain(&error)),
@@ -35,7 +34,7 @@ async fn run() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             eprintln!("{}: {error:#}", terminal::style::error("error"));
-            cli::Exit::Error.into()
+            cli::exit_of(&error).into()
         }
     }
 }

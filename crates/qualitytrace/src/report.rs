@@ -2,9 +2,15 @@
 
 mod brief;
 mod gate;
+pub(crate) mod github;
+pub(crate) mod html;
+pub(crate) mod json;
 pub(crate) mod junit;
+pub(crate) mod markdown;
 pub(crate) mod pretty;
+mod problem;
 pub(crate) mod progress;
+pub(crate) mod tap;
 pub(crate) mod visible;
 pub(crate) mod waterfall;
 
@@ -17,6 +23,7 @@ use crate::terminal::counted;
 
 pub(crate) use self::brief::text as brief;
 pub(crate) use self::gate::FailedGate;
+pub(crate) use self::problem::problems;
 
 /// Note on a run whose response was longer than is kept.
 const CUT_OFF: &str =
@@ -69,6 +76,18 @@ pub(crate) struct TestReport {
     pub(crate) notes: Vec<String>,
     /// The trace for the waterfall; only fetched when it is needed.
     pub(crate) trace: Option<wire::Trace>,
+    /// Where the test is defined, if a file of this run defines it.
+    pub(crate) source: Option<Source>,
+}
+
+/// Where a test is defined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) path: String,
+    /// The line of the definition, counted from 1.
+    pub(crate) line: usize,
+    /// The lines of its specs.
+    pub(crate) specs: Vec<usize>,
 }
 
 /// The outcome of a test.
@@ -177,6 +196,7 @@ impl TestReport {
             instead_of_specs: None,
             notes: Vec::new(),
             trace: None,
+            source: None,
         }
     }
 

@@ -3,7 +3,7 @@
 pub(crate) mod columns;
 pub(crate) mod style;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -28,6 +28,22 @@ pub(crate) fn lost() -> Option<&'static io::Error> {
 pub(crate) fn err(text: &str) {
     let mut stderr = anstream::stderr().lock();
     let _ = stderr.write_all(text.as_bytes());
+}
+
+/// Asks the user for a value; `None` where no one can answer: without a terminal, in CI, or at the end of the input.
+pub(crate) fn ask(what: &str, default: Option<&str>) -> Option<String> {
+    let is_attended = io::stdin().is_terminal() && io::stderr().is_terminal();
+    if !is_attended || std::env::var_os("CI").is_some() {
+        return None;
+    }
+    let hint = default.map(|default| format!(" [{default}]")).unwrap_or_default();
+    err(&format!("{what}{hint}: "));
+    let mut line = String::new();
+    if io::stdin().read_line(&mut line).ok()? == 0 {
+        return None;
+    }
+    let answer = line.trim();
+    if answer.is_empty() { default.map(ToOwned::to_owned) } else { Some(answer.to_owned()) }
 }
 
 /// Formats a number with a noun in singular or plural.

@@ -26,7 +26,7 @@ pub(crate) struct Options {
 /// Reads every file and reports its diagnostics.
 pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
     let mut bad = 0;
-    let mut files = files::read_all(&options.paths)?;
+    let mut files = files::read_all(&options.paths, files::of_process)?;
     files::find_twins(&mut files);
     let known: HashSet<String> = files.iter().flat_map(File::test_ids).map(str::to_owned).collect();
     for file in &mut files {
@@ -34,6 +34,7 @@ pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
         for missing in file.reading.diagnostics.iter_mut().filter(|found| found.code == NO_FILE) {
             missing.severity = Severity::Warning;
         }
+        file.excuse_unset_variables();
         // A suite without one of its tests is an error anywhere.
         let missing = references::missing_steps(file, |_| false);
         file.reading.diagnostics.extend(missing);
@@ -57,7 +58,7 @@ pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
         0 => Ok(Exit::Passed),
         _ => {
             terminal::out(&format!("\n{bad} of {} files cannot be used\n", files.len()));
-            Ok(Exit::Error)
+            Ok(Exit::Definition)
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::Exit;
 use super::target::{self, Target};
-use crate::terminal::out;
+use crate::terminal::{self, out};
 
 /// The version of this program.
 const OWN: &str = env!("CARGO_PKG_VERSION");
@@ -26,12 +26,29 @@ pub(crate) struct Options {
     /// Has no effect: the user's own file is written wherever there is no config.yml
     #[arg(long, short, hide = true)]
     global: bool,
+    /// Fail instead of asking for what is missing
+    #[arg(long)]
+    ci: bool,
+    /// Of the hosted service; has no effect
+    #[arg(long, value_name = "ID", hide = true)]
+    organization: Option<String>,
+    /// Of the hosted service; has no effect
+    #[arg(long, value_name = "ID", hide = true)]
+    environment: Option<String>,
 }
 
 /// Stores which server later commands talk to, after reading its version.
 pub(crate) async fn configure(options: Options, before: Target) -> anyhow::Result<Exit> {
     let target = options.target.or(before);
-    let Some(url) = target.named_server().or(options.endpoint) else {
+    for (flag, value) in [("--organization", &options.organization), ("--environment", &options.environment)]
+    {
+        if value.is_some() {
+            terminal::err(&format!("{flag} belongs to the hosted service and has no effect here\n"));
+        }
+    }
+    let asked =
+        || terminal::ask("Address of the server", Some(&target::usual_server())).filter(|_| !options.ci);
+    let Some(url) = target.named_server().or(options.endpoint).or_else(asked) else {
         bail!("name the server: qualitytrace configure --server-url URL");
     };
     let address = target::ServerAddress::of(&url)?;

@@ -15,7 +15,7 @@ use super::Exit;
 use super::files::File;
 use super::interrupt::{Interrupt, end_signal};
 use super::own_token::{OwnToken, TokenFile};
-use super::plan::Plan;
+use super::plan::{Manner, Plan};
 use super::run;
 use super::serve::start_logging;
 use crate::client::{Client, Wanted};
@@ -23,8 +23,14 @@ use crate::demo::{Bug, EXAMPLES, Shop};
 use crate::report;
 use crate::terminal;
 
-/// Limit on concurrent tests.
-const PARALLEL: usize = 16;
+/// Failures are shown as they are, and not checked again.
+const MANNER: Manner = Manner {
+    parallel: 16,
+    confirm: Some(Duration::ZERO),
+    fail_fast: false,
+    is_lasting: false,
+    is_quiet: false,
+};
 /// The folder of the examples in a clone of the project.
 const FOLDER: &str = "examples/shop";
 
@@ -93,7 +99,7 @@ async fn start_server(keep: bool, token: &OwnToken) -> anyhow::Result<Server> {
 async fn rounds(server: SocketAddr, token: &OwnToken, shop: &Shop, repeat: u32) -> anyhow::Result<Exit> {
     let files =
         EXAMPLES.map(|example| File::parse(&Path::new(FOLDER).join(example.file), example.text.to_owned()));
-    let plan = Plan::of(files.into())?.context("the built-in examples cannot be used")?;
+    let plan = Plan::of(files.into(), |_| None)?.context("the built-in examples cannot be used")?;
     let client = Client::new(&server.to_string())?.with_token(Some(token.text()));
     let variables = vec![("GATEWAY".to_owned(), shop.gateway_url().to_owned())];
     let required_gates = client.usual_gates().await?;
@@ -105,7 +111,7 @@ async fn rounds(server: SocketAddr, token: &OwnToken, shop: &Shop, repeat: u32) 
             terminal::out(&format!("\n{}\n", terminal::style::strong(format!("Round {round} of {repeat}"))));
         }
         let began = Instant::now();
-        let reports = plan.run(&client, &wanted, PARALLEL, Some(Duration::ZERO), &interrupt).await?;
+        let reports = plan.run(&client, &wanted, MANNER, &interrupt).await?;
         terminal::out(&report::pretty::summary(&reports, began.elapsed()));
         if interrupt.is_raised() {
             return Ok(Exit::Interrupted);

@@ -1,5 +1,7 @@
 //! Definition files: search, reading and diagnostics.
 
+pub(super) mod environment;
+pub(super) mod ids;
 pub(super) mod references;
 
 use std::collections::hash_map::Entry;
@@ -12,7 +14,13 @@ use qualitytrace_config::Position;
 use qualitytrace_core::definition::{self, Document, Format, Kind, Reading, Resource};
 use qualitytrace_core::lang::{self, Diagnostic, Severity};
 
+use self::environment::Expansion;
 use crate::terminal;
+
+/// The error for definition files that are missing or hold nothing that can be used; it has an exit code of its own.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NoDefinition(pub(crate) String);
 
 /// The code of diagnostics from [`find_twins`].
 const TWIN: &str = "duplicate-id";
@@ -21,9 +29,12 @@ const TWIN: &str = "duplicate-id";
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) path: PathBuf,
+    /// Its text, with variables of the environment in place.
     pub(crate) source: String,
     pub(crate) format: Format,
     pub(crate) reading: Reading,
+    /// What was replaced in the text; `None` when it was read as it is.
+    expansion: Option<Expansion>,
 }
 
 impl File {
@@ -34,6 +45,38 @@ impl File {
         Ok(Self::parse(path, source))
     }
 
+    /// Reads one file and replaces `${NAME}` in it by `value`.
+    pub(crate) fn read_expanded(path: &Path, value: impl Fn(&str) -> Option<String>) -> anyhow::Result<Self> {
+        let source =
+            std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        let (text, expansion) = environment::expanded(source, value);
+        let mut file = Self::parse(path, text);
+        for found in &mut file.reading.diagnostics {
+            if let Some(name) = expansion.unset_at(&found.span) {
+                found.help = Some(format!(
+                    "set the environment variable {name}, or write `${{var:{name}}}` for a variable of the run"
+                ));
+            }
+        }
+        file.expansion = Some(expansion);
+        Ok(file)
+    }
+
+    /// Turns errors about variables of the environment that are not set into warnings.
+    pub(crate) fn excuse_unset_variables(&mut self) {
+        let Some(expansion) = &self.expansion else { return };
+        for found in &mut self.reading.diagnostics {
+            if expansion.unset_at(&found.span).is_some() {
+                found.severity = Severity::Warning;
+            }
+        }
+    }
+
+    /// Its text as it is on the disk.
+    pub(crate) fn original(&self) -> &str {
+        self.expansion.as_ref().map_or(&self.source, Expansion::original)
+    }
+
     /// Reads a text as the content of a file.
     pub(crate) fn parse(path: &Path, source: String) -> Self {
         let format = format_of(path);
@@ -41,7 +84,7 @@ impl File {
         let checked = reading.documents.iter().flat_map(|document| definition::check(&document.resource));
         reading.diagnostics.extend(checked.collect::<Vec<_>>());
         reading.diagnostics.extend(references::missing(path, &reading));
-        Self { path: path.to_owned(), source, format, reading }
+        Self { path: path.to_owned(), source, format, reading, expansion: None }
     }
 
     /// Renders its diagnostics; empty when there are none.
@@ -51,9 +94,13 @@ impl File {
             return String::new();
         }
         let name = self.path.display().to_string();
-        // Secrets are redacted: logs of CI systems have many readers.
-        let source = definition::secrets::redacted(&self.source, self.format);
-        let shown = lang::render(&name, &source, diagnostics, terminal::style::coloured());
+        // Secrets are redacted: logs of CI systems have many readers. Values of the environment are not shown at all.
+        let source = definition::secrets::redacted(self.original(), self.format);
+        let placed: Vec<Diagnostic> = diagnostics
+            .iter()
+            .map(|found| Diagnostic { span: self.original_range(&found.span), ..found.clone() })
+            .collect();
+        let shown = lang::render(&name, &source, &placed, terminal::style::coloured());
         format!("{}\n\n", shown.trim_end())
     }
 
@@ -65,7 +112,18 @@ impl File {
 
     /// Formats a position as path, line and column.
     pub(crate) fn place(&self, at: usize) -> String {
-        format!("{}:{}", self.path.display(), Position::of(&self.source, at))
+        let at = self.original_range(&(at..at)).start;
+        format!("{}:{}", self.path.display(), Position::of(self.original(), at))
+    }
+
+    /// The line of a position, counted from 1.
+    pub(crate) fn line(&self, at: usize) -> usize {
+        let at = self.original_range(&(at..at)).start;
+        1 + self.original().as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count()
+    }
+
+    fn original_range(&self, range: &Range<usize>) -> Range<usize> {
+        self.expansion.as_ref().map_or_else(|| range.clone(), |expansion| expansion.original_range(range))
     }
 
     /// Whether it has no errors.
@@ -87,17 +145,21 @@ pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
                 if is_definition(&candidate)? {
                     found.push(candidate);
                 } else {
-                    let note = "has neither `type` nor `spec` and is left out";
+                    let note = match format_of(&candidate) {
+                        Format::Yaml => "has neither `type` nor `spec` and is left out",
+                        Format::Json => "has no `type` and `spec` and is left out",
+                    };
                     terminal::err(&format!("{} {note}\n", candidate.display()));
                 }
             }
             if found.len() == before {
-                bail!("{} holds no definition in a .yaml, .yml or .json file", path.display());
+                let why = format!("{} holds no definition in a .yaml, .yml or .json file", path.display());
+                return Err(NoDefinition(why).into());
             }
         } else if path.exists() {
             found.push(path.clone());
         } else {
-            bail!("there is no file {}", path.display());
+            return Err(NoDefinition(format!("there is no file {}", path.display())).into());
         }
     }
     // A file may be named directly and through its folder.
@@ -106,9 +168,17 @@ pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Reads every definition file that the arguments name.
-pub(crate) fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<File>> {
-    find(paths)?.iter().map(|path| File::read(path)).collect()
+/// Reads every definition file that the arguments name, with the variables of `value` in place.
+pub(crate) fn read_all(
+    paths: &[PathBuf],
+    value: impl Fn(&str) -> Option<String>,
+) -> anyhow::Result<Vec<File>> {
+    find(paths)?.iter().map(|path| File::read_expanded(path, &value)).collect()
+}
+
+/// A variable of the environment of this process.
+pub(crate) fn of_process(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 /// Reports ids that more than one definition of a kind has: each would overwrite the other.

@@ -1,6 +1,7 @@
 //! Follows runs on a server, and makes reports of them.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -15,7 +16,6 @@ use super::parallel::{TriggerLimit, UnderWay};
 use crate::client::{Client, StartedRun, Wanted};
 use crate::report::progress::Progress;
 use crate::report::{self, Ending, Outcome, TestReport};
-use crate::terminal;
 
 /// How often a failure is checked again while it is being confirmed.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(250);
@@ -28,6 +28,32 @@ pub(super) struct RunContext<'a> {
     pub(super) progress: &'a Progress,
     pub(super) interrupt: &'a Interrupt,
     pub(super) limit: &'a TriggerLimit,
+    pub(super) halt: &'a Halt,
+}
+
+/// Whether a test that did not pass keeps others from being started.
+#[derive(Debug)]
+pub(crate) struct Halt {
+    is_wanted: bool,
+    is_raised: AtomicBool,
+}
+
+impl Halt {
+    /// `is_wanted`: the first test that does not pass raises it.
+    pub(super) const fn new(is_wanted: bool) -> Self {
+        Self { is_wanted, is_raised: AtomicBool::new(false) }
+    }
+
+    /// Takes note of tests that ended.
+    pub(super) fn note(&self, reports: &[TestReport]) {
+        if self.is_wanted && reports.iter().any(|report| !report.outcome.is_pass()) {
+            self.is_raised.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn is_raised(&self) -> bool {
+        self.is_raised.load(Ordering::Relaxed)
+    }
 }
 
 impl<'a> RunContext<'a> {
@@ -36,14 +62,16 @@ impl<'a> RunContext<'a> {
         tokio::select! {
             biased;
             () = self.interrupt.raised() => None,
-            trigger = self.limit.acquire() => Some(trigger),
+            trigger = self.limit.acquire() => Some(trigger).filter(|_| !self.halt.is_raised()),
         }
     }
 
     /// Reports a test or suite that was not begun.
     pub(super) fn left_alone(&self, name: &str, id: Option<&str>) -> TestReport {
         let id = id.unwrap_or_default().to_owned();
-        let ending = Ending::Skipped("interrupted before it began");
+        let is_interrupted = self.interrupt.is_raised();
+        let failed = "not begun: a test before it did not pass";
+        let ending = Ending::Skipped(if is_interrupted { "interrupted before it began" } else { failed });
         let report = TestReport { ending, ..TestReport::skipped(name.to_owned(), id) };
         self.progress.ended(name, &report::pretty::test(&report));
         report
@@ -144,7 +172,7 @@ async fn steps(
     if let Some(why) = why.filter(|_| !is_told) {
         let mut report = TestReport::skipped(name.to_owned(), id.to_owned());
         (report.outcome, report.ending) = (Outcome::Broken, Ending::Broken(why));
-        terminal::out(&report::pretty::test(&report));
+        progress.ended(name, &report::pretty::test(&report));
         reports.push(report);
     }
     Ok(())

@@ -1,25 +1,29 @@
 //! The plan of a run: tests and suites from files, and their concurrent execution on a server.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
-use qualitytrace_core::definition::{Format, Resource, Test, TestSuite};
+use qualitytrace_core::definition::{Format, Resource, Spec, Test, TestSuite};
 use qualitytrace_core::suite;
 use qualitytrace_core::wait::CONFIRM;
 use qualitytrace_server::wire::series;
 use tokio::time::Instant;
 
+use super::Exit;
+use super::files::ids::IdWriter;
 use super::files::references::{self, step_path};
-use super::files::{self, File};
-use super::follow::{self, RunContext};
+use super::files::{self, File, NoDefinition};
+use super::follow::{self, Halt, RunContext};
 use super::interrupt::Interrupt;
 use super::parallel::{TriggerLimit, UnderWay};
+use super::selection::{self, Candidate};
 use crate::client::{Client, Wanted};
 use crate::report::progress::Progress;
-use crate::report::{self, TestReport};
+use crate::report::{self, Source, TestReport, visible};
 use crate::terminal;
 
 /// The tests and suites to run.
@@ -33,12 +37,15 @@ pub(crate) struct Plan {
 /// A test, and where it was found.
 #[derive(Debug)]
 struct FoundTest {
+    file: usize,
+    document: usize,
     path: PathBuf,
     id: Option<String>,
     name: String,
     source: String,
     format: Format,
     is_step: bool,
+    is_selected: bool,
 }
 
 /// A suite, and where it was found.
@@ -49,14 +56,41 @@ struct FoundSuite {
     document: usize,
     /// The tests that it needs, each with the path of the step that names it, if it does so by path.
     tests: Vec<(Option<PathBuf>, usize)>,
+    is_selected: bool,
+}
+
+/// How to run a plan.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    /// Limit on concurrent triggers.
+    pub(crate) parallel: usize,
+    /// How long failures by absence are checked again; `None` leaves it to the polling profiles.
+    pub(crate) confirm: Option<Duration>,
+    /// Whether nothing new begins after a test that did not pass.
+    pub(crate) fail_fast: bool,
+    /// Whether the server outlives the run, so that generated ids are written into the files.
+    pub(crate) is_lasting: bool,
+    /// Whether standard output belongs to a report, and not to tests as they end.
+    pub(crate) is_quiet: bool,
+}
+
+/// A stored test or suite.
+#[derive(Debug)]
+pub(crate) struct StoredRunnable {
+    pub(crate) id: String,
+    pub(crate) is_suite: bool,
 }
 
 impl Plan {
     /// Plans the tests of these files. Returns `None` when they have errors, which are printed.
     ///
     /// Tests that are steps of one of the suites run in that suite only: they may need its outputs.
-    pub(crate) fn of(mut files: Vec<File>) -> anyhow::Result<Option<Self>> {
-        read_missing_steps(&mut files);
+    /// `value` are the variables of the environment for files of steps.
+    pub(crate) fn of(
+        mut files: Vec<File>,
+        value: impl Fn(&str) -> Option<String>,
+    ) -> anyhow::Result<Option<Self>> {
+        read_missing_steps(&mut files, value);
         files::find_twins(&mut files);
         for file in &files {
             terminal::out(&file.complaints());
@@ -65,10 +99,11 @@ impl Plan {
             return Ok(None);
         }
         let mut plan = Self { files: Vec::new(), tests: Vec::new(), suites: Vec::new() };
-        for file in &files {
-            for document in &file.reading.documents {
+        for (at, file) in files.iter().enumerate() {
+            for (index, document) in file.reading.documents.iter().enumerate() {
                 if let Resource::Test(test) = &document.resource {
-                    plan.tests.push(found(file, test, references::inlined(file, document)?));
+                    let source = references::inlined(file, document)?;
+                    plan.tests.push(found(file, test, (at, index), source));
                 }
             }
         }
@@ -79,7 +114,7 @@ impl Plan {
         }
         plan.files = files;
         if plan.tests.is_empty() && plan.suites.is_empty() {
-            bail!("the files hold no test; a test has `type: Test`");
+            return Err(NoDefinition("the files hold no test; a test has `type: Test`".to_owned()).into());
         }
         Ok(Some(plan))
     }
@@ -97,7 +132,7 @@ impl Plan {
                 tests.push((path, test));
             }
         }
-        self.suites.push(FoundSuite { suite: suite.clone(), file, document, tests });
+        self.suites.push(FoundSuite { suite: suite.clone(), file, document, tests, is_selected: true });
     }
 
     /// The files.
@@ -110,22 +145,106 @@ impl Plan {
         self.tests.iter().filter_map(|test| test.id.clone()).collect()
     }
 
-    /// Runs everything, with a limit on concurrent triggers, and shows each test as it ends.
+    /// Selects what is run.
+    pub(crate) fn select(&mut self, selection: &selection::Options, ids: &[String]) -> anyhow::Result<()> {
+        let alone: Vec<usize> = (0..self.tests.len()).filter(|at| !self.tests[*at].is_step).collect();
+        let suites = self.suites.iter().map(|suite| self.candidate_of_suite(suite));
+        let tests = alone.iter().map(|at| self.candidate_of_test(&self.tests[*at]));
+        let candidates: Vec<Candidate> = suites.chain(tests).collect();
+        let selected = selection.selected(ids, &candidates)?;
+        let (suites, tests) = selected.split_at(self.suites.len());
+        for (suite, is_selected) in self.suites.iter_mut().zip(suites) {
+            suite.is_selected = *is_selected;
+        }
+        for (at, is_selected) in alone.into_iter().zip(tests) {
+            self.tests[at].is_selected = *is_selected;
+        }
+        Ok(())
+    }
+
+    fn candidate_of_test(&self, test: &FoundTest) -> Candidate {
+        let file = &self.files[test.file];
+        let ids: Vec<String> = test.id.iter().cloned().collect();
+        let named = references::paths(file, &file.reading.documents[test.document]);
+        Candidate {
+            name: test.name.clone(),
+            words: ids.iter().chain([&test.name]).cloned().collect(),
+            ids,
+            paths: named.into_iter().chain([test.path.clone()]).collect(),
+        }
+    }
+
+    fn candidate_of_suite(&self, found: &FoundSuite) -> Candidate {
+        let file = &self.files[found.file];
+        let mut all = Candidate { name: found.suite.name.clone(), ..Candidate::default() };
+        all.ids.extend(found.suite.id.clone());
+        all.words.extend(all.ids.iter().chain([&found.suite.name]).cloned());
+        all.paths.push(file.path.clone());
+        for (_, test) in &found.tests {
+            let step = self.candidate_of_test(&self.tests[*test]);
+            all.words.extend(step.words);
+            all.ids.extend(step.ids);
+            all.paths.extend(step.paths);
+        }
+        all
+    }
+
+    /// Whether nothing is selected.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.alone().next().is_none() && !self.suites.iter().any(|suite| suite.is_selected)
+    }
+
+    /// Prints what is selected, a line each.
+    pub(crate) fn list(&self) -> Exit {
+        let line = |kind: &str, path: &Path, id: Option<&str>, name: &str| {
+            let id = id.map(|id| format!(" ({})", visible::text(id))).unwrap_or_default();
+            terminal::out(&format!("{kind:<5}  {}  {}{id}\n", path.display(), visible::text(name)));
+        };
+        for found in self.suites.iter().filter(|suite| suite.is_selected) {
+            line("suite", &self.files[found.file].path, found.suite.id.as_deref(), &found.suite.name);
+        }
+        for test in self.alone() {
+            line("test", &test.path, test.id.as_deref(), &test.name);
+        }
+        Exit::Passed
+    }
+
+    /// Where a test is defined.
+    fn source(&self, test: &FoundTest) -> Source {
+        let file = &self.files[test.file];
+        let document = &file.reading.documents[test.document];
+        let specs = match &document.resource {
+            Resource::Test(test) => test.specs.as_slice(),
+            _ => &[],
+        };
+        let line = |span: &Range<usize>| file.line(span.start);
+        let of_spec = |spec: &Spec| spec.selector.origin.as_ref().map(|origin| line(&origin.span));
+        let first = line(&document.span);
+        Source {
+            path: file.path.display().to_string(),
+            line: first,
+            specs: specs.iter().map(|spec| of_spec(spec).unwrap_or(first)).collect(),
+        }
+    }
+
+    /// Runs what is selected, with a limit on concurrent triggers, and shows each test as it ends.
     pub(crate) async fn run(
         &self,
         client: &Client,
         wanted: &Wanted,
-        parallel: usize,
-        confirm: Option<Duration>,
+        manner: Manner,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Vec<TestReport>> {
-        let alone = || self.tests.iter().filter(|test| !test.is_step);
-        let steps = self.suites.iter().map(|suite| suite::Plan::of(&suite.suite).steps.len());
-        let progress = &Progress::start(steps.sum::<usize>() + alone().count());
-        let limit = &TriggerLimit::new(parallel);
-        let context = RunContext { client, wanted, progress, interrupt, limit };
-        let suites = self.suites.iter().map(|suite| self.run_suite(suite, context).boxed());
-        let tests = alone().map(|test| test.run(context).boxed());
+        let suites = || self.suites.iter().filter(|suite| suite.is_selected);
+        let steps = suites().map(|suite| suite::Plan::of(&suite.suite).steps.len());
+        let progress = &Progress::start(steps.sum::<usize>() + self.alone().count(), manner.is_quiet);
+        let limit = &TriggerLimit::new(manner.parallel);
+        let halt = &Halt::new(manner.fail_fast);
+        let ids = IdWriter::default();
+        let ids = manner.is_lasting.then_some(&ids);
+        let context = RunContext { client, wanted, progress, interrupt, limit, halt };
+        let suites = suites().map(|suite| self.run_suite(suite, context, ids).boxed());
+        let tests = self.alone().map(|test| self.run_test(test, context, ids).boxed());
         let all = futures_util::stream::iter(suites.chain(tests)).buffered(limit.followed());
         let mut all = std::pin::pin!(all.try_collect::<Vec<Vec<TestReport>>>());
         let reports = tokio::select! {
@@ -137,10 +256,30 @@ impl Plan {
         };
         let began = Instant::now();
         let again = reports.into_iter().flatten().map(|report| {
-            let until = began + confirm.or(report.confirm).unwrap_or(CONFIRM);
+            let until = began + manner.confirm.or(report.confirm).unwrap_or(CONFIRM);
             follow::confirmed(context, report, until)
         });
-        Ok(futures_util::stream::iter(again).buffered(parallel.max(1)).collect().await)
+        Ok(futures_util::stream::iter(again).buffered(manner.parallel.max(1)).collect().await)
+    }
+
+    /// Stores everything that is selected on a server, in the order of the files.
+    pub(crate) async fn store(&self, client: &Client) -> anyhow::Result<Vec<StoredRunnable>> {
+        let ids = IdWriter::default();
+        let mut stored = Vec::new();
+        for suite in self.suites.iter().filter(|suite| suite.is_selected) {
+            let (id, _) = self.store_suite(suite, client, Some(&ids)).await?;
+            stored.push(StoredRunnable { id, is_suite: true });
+        }
+        for test in self.alone() {
+            let id = self.store_test(test, client, Some(&ids)).await?;
+            stored.push(StoredRunnable { id, is_suite: false });
+        }
+        Ok(stored)
+    }
+
+    /// The selected tests that are no steps of a suite.
+    fn alone(&self) -> impl Iterator<Item = &FoundTest> {
+        self.tests.iter().filter(|test| !test.is_step && test.is_selected)
     }
 
     /// Runs a suite; an error becomes a report once the server was reached.
@@ -148,88 +287,135 @@ impl Plan {
         &self,
         found: &FoundSuite,
         context: RunContext<'_>,
+        ids: Option<&IdWriter>,
     ) -> anyhow::Result<Vec<TestReport>> {
         let suite = &found.suite;
         let Some(trigger) = context.admit().await else {
             return Ok(vec![context.left_alone(&suite.name, suite.id.as_deref())]);
         };
-        match Box::pin(self.carry_out(found, context, trigger)).await {
+        let carried_out = async {
+            let (id, tests) = self.store_suite(found, context.client, ids).await?;
+            let mut reports = Box::pin(follow::suite(context, &suite.name, &id, trigger)).await?;
+            for report in &mut reports {
+                let test = tests.iter().find(|(_, id)| **id == report.id);
+                report.source = test.map(|(at, _)| self.source(&self.tests[*at]));
+            }
+            anyhow::Ok(reports)
+        };
+        let reports = match carried_out.await {
             Err(error) if context.client.was_reached() => {
                 let id = suite.id.as_deref().unwrap_or_default();
-                Ok(vec![context.without_result(&suite.name, id, &error)])
+                vec![context.without_result(&suite.name, id, &error)]
             }
-            reports => reports,
-        }
+            reports => reports?,
+        };
+        context.halt.note(&reports);
+        Ok(reports)
     }
 
-    async fn carry_out(
+    /// Stores a suite and its tests; returns its id and theirs.
+    async fn store_suite(
         &self,
         found: &FoundSuite,
-        context: RunContext<'_>,
-        trigger: UnderWay<'_>,
-    ) -> anyhow::Result<Vec<TestReport>> {
-        let (file, suite, client) = (&self.files[found.file], &found.suite, context.client);
+        client: &Client,
+        ids: Option<&IdWriter>,
+    ) -> anyhow::Result<(String, HashMap<usize, String>)> {
+        let (file, suite) = (&self.files[found.file], &found.suite);
         let mut stored: HashMap<usize, String> = HashMap::new();
-        let mut ids = HashMap::new();
+        let mut of_paths = HashMap::new();
         for (path, at) in &found.tests {
             let id = match stored.get(at) {
                 Some(id) => id.clone(),
-                None => client.put_test(&self.tests[*at].source, self.tests[*at].format).await?,
+                None => self.store_test(&self.tests[*at], client, ids).await?,
             };
             stored.insert(*at, id.clone());
             if let Some(path) = path {
-                ids.insert(path.clone(), id);
+                of_paths.insert(path.clone(), id);
             }
         }
-        let text = references::suite(file, &file.reading.documents[found.document], suite, &ids)?;
+        let text = references::suite(file, &file.reading.documents[found.document], suite, &of_paths)?;
         let id = client.put_suite(&text, file.format).await?;
-        follow::suite(context, &suite.name, &id, trigger).await
+        if let Some(ids) = ids.filter(|_| suite.id.is_none()) {
+            ids.write(file, found.document, &id);
+        }
+        Ok((id, stored))
     }
-}
 
-impl FoundTest {
+    async fn store_test(
+        &self,
+        test: &FoundTest,
+        client: &Client,
+        ids: Option<&IdWriter>,
+    ) -> anyhow::Result<String> {
+        let id = client.put_test(&test.source, test.format).await?;
+        if let Some(ids) = ids.filter(|_| test.id.is_none()) {
+            ids.write(&self.files[test.file], test.document, &id);
+        }
+        Ok(id)
+    }
+
     /// Runs a test; an error becomes a report once the server was reached.
-    async fn run(&self, context: RunContext<'_>) -> anyhow::Result<Vec<TestReport>> {
+    async fn run_test(
+        &self,
+        test: &FoundTest,
+        context: RunContext<'_>,
+        ids: Option<&IdWriter>,
+    ) -> anyhow::Result<Vec<TestReport>> {
         let Some(trigger) = context.admit().await else {
-            return Ok(vec![context.left_alone(&self.name, self.id.as_deref())]);
+            return Ok(vec![context.left_alone(&test.name, test.id.as_deref())]);
         };
-        context.progress.began(&self.name);
-        let report = match self.carry_out(context, trigger).await {
-            Ok(report) => report,
+        context.progress.began(&test.name);
+        let carried_out = async {
+            let id = self.store_test(test, context.client, ids).await?;
+            follow_test(context, &test.name, &id, trigger).await
+        };
+        let report = match carried_out.await {
+            Ok(mut report) => {
+                report.source = Some(self.source(test));
+                context.progress.ended(&test.name, &report::pretty::test(&report));
+                report
+            }
             Err(error) if context.client.was_reached() => {
-                let id = self.id.as_deref().unwrap_or_default();
-                return Ok(vec![context.without_result(&self.name, id, &error)]);
+                let id = test.id.as_deref().unwrap_or_default();
+                context.without_result(&test.name, id, &error)
             }
             Err(error) => return Err(error),
         };
-        context.progress.ended(&self.name, &report::pretty::test(&report));
-        Ok(vec![report])
-    }
-
-    async fn carry_out(&self, context: RunContext<'_>, trigger: UnderWay<'_>) -> anyhow::Result<TestReport> {
-        let client = context.client;
-        let id = client.put_test(&self.source, self.format).await?;
-        let run = client.start(&id, context.wanted).await?;
-        let end = async {
-            if run.series.is_some() {
-                let series = follow::series(context, &id, run.number, trigger).await?;
-                let ended = (series.outcome.unwrap_or(series::Outcome::Broken), series.recovered);
-                let attempts: Vec<_> = series.runs.into_iter().map(|run| (run.run, run.trace_id)).collect();
-                follow::report(context, &self.name, &id, &attempts, Some(ended), None).await
-            } else {
-                let attempts = [(run.number, run.trace_id.clone())];
-                follow::report(context, &self.name, &id, &attempts, None, Some(trigger)).await
-            }
-        };
-        let report = context.interrupt.follow(end, async || client.stop(&id, &run).await).await;
-        report.with_context(|| client.unfinished_test(&id, run.number))
+        let reports = vec![report];
+        context.halt.note(&reports);
+        Ok(reports)
     }
 }
 
-fn found(file: &File, test: &Test, source: String) -> FoundTest {
+/// Runs a stored test and follows it to its end.
+async fn follow_test(
+    context: RunContext<'_>,
+    name: &str,
+    id: &str,
+    trigger: UnderWay<'_>,
+) -> anyhow::Result<TestReport> {
+    let client = context.client;
+    let run = client.start(id, context.wanted).await?;
+    let end = async {
+        if run.series.is_some() {
+            let series = follow::series(context, id, run.number, trigger).await?;
+            let ended = (series.outcome.unwrap_or(series::Outcome::Broken), series.recovered);
+            let attempts: Vec<_> = series.runs.into_iter().map(|run| (run.run, run.trace_id)).collect();
+            follow::report(context, name, id, &attempts, Some(ended), None).await
+        } else {
+            let attempts = [(run.number, run.trace_id.clone())];
+            follow::report(context, name, id, &attempts, None, Some(trigger)).await
+        }
+    };
+    let report = context.interrupt.follow(end, async || client.stop(id, &run).await).await;
+    report.with_context(|| client.unfinished_test(id, run.number))
+}
+
+fn found(file: &File, test: &Test, at: (usize, usize), source: String) -> FoundTest {
     let name = if test.name.is_empty() { file.path.display().to_string() } else { test.name.clone() };
     let (path, id, format) = (file.path.clone(), test.id.clone(), file.format);
-    FoundTest { path, id, name, source, format, is_step: false }
+    let ((file, document), is_step, is_selected) = (at, false, true);
+    FoundTest { file, document, path, id, name, source, format, is_step, is_selected }
 }
 
 /// The suites of a file, with their indices.
@@ -241,7 +427,7 @@ fn suites(file: &File) -> impl Iterator<Item = (usize, &TestSuite)> {
 }
 
 /// Reads the step files of suites that were not named themselves. Unreadable ones are reported where they are named.
-fn read_missing_steps(files: &mut Vec<File>) {
+fn read_missing_steps(files: &mut Vec<File>, value: impl Fn(&str) -> Option<String>) {
     let mut paths = Vec::new();
     for at in 0..files.len() {
         let is_known = |path: &Path| files.iter().any(|file| same_file(&file.path, path));
@@ -254,7 +440,7 @@ fn read_missing_steps(files: &mut Vec<File>) {
     }
     for path in paths {
         if !files.iter().any(|file| same_file(&file.path, &path))
-            && let Ok(file) = File::read(&path)
+            && let Ok(file) = File::read_expanded(&path, &value)
         {
             files.push(file);
         }

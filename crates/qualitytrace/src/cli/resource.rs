@@ -134,7 +134,7 @@ async fn get(options: Get, before: Target) -> anyhow::Result<Exit> {
     let target = options.target.or(before);
     let (client, output) = (target.client()?, target.output.unwrap_or(Output::Yaml));
     match client.resource(name.kind, &id, form(output)).await? {
-        Some(body) => show(&client, name.kind, &body, output)?,
+        Some(body) => show(&client, name.kind, &body, output).await?,
         None => terminal::out(&format!("Resource {} with ID {id} not found\n", name.word)),
     }
     Ok(Exit::Passed)
@@ -179,7 +179,7 @@ async fn list(options: List, before: Target) -> anyhow::Result<Exit> {
         terminal::out(&format!("{shown:#}\n"));
     } else {
         let items = shown["items"].as_array().cloned().unwrap_or_default();
-        terminal::out(&table::table(name.kind, &items, client.base()));
+        terminal::out(&table::table(name.kind, &items, page_of(&client, name.kind).await.as_deref()));
     }
     Ok(Exit::Passed)
 }
@@ -246,7 +246,7 @@ fn named(resource: Option<&str>, wrong: &mut Vec<String>) -> Option<Name> {
 }
 
 /// An error that lists the invalid flags, a line each.
-fn flags(wrong: &[String]) -> anyhow::Error {
+pub(super) fn flags(wrong: &[String]) -> anyhow::Error {
     anyhow::anyhow!("The following errors occurred when validating the flags:\n{}", wrong.join("\n"))
 }
 
@@ -257,12 +257,17 @@ const fn form(output: Output) -> Form {
     }
 }
 
+/// The address of the page that shows resources of a kind; `None` when the server has none.
+async fn page_of(client: &Client, kind: Kind) -> Option<String> {
+    (kind == Kind::Test && client.has_page().await).then(|| client.page())
+}
+
 /// Prints a resource from a response.
-fn show(client: &Client, kind: Kind, body: &str, output: Output) -> anyhow::Result<()> {
+async fn show(client: &Client, kind: Kind, body: &str, output: Output) -> anyhow::Result<()> {
     terminal::out(&match output {
         Output::Yaml => format!("{body}\n"),
         Output::Json => format!("{:#}\n", parsed(body)?),
-        Output::Pretty => table::table(kind, &[parsed(body)?], client.base()),
+        Output::Pretty => table::table(kind, &[parsed(body)?], page_of(client, kind).await.as_deref()),
     });
     Ok(())
 }

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use qualitytrace_server::config::HTTP_PORT;
 use serde_json::{Map, Value};
 
+use super::serve::start_logging;
 use crate::client::Client;
 use crate::terminal;
 
@@ -23,15 +24,29 @@ pub(crate) struct Target {
     /// The command line's own file [default: config.yml, then ~/.qualitytrace/config.yml]
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Server to talk to
-    #[arg(long, short, alias = "server", value_name = "URL")]
+    /// Server to talk to; `QUALITYTRACE_SERVER_URL` and `TRACETEST_SERVER_URL` name it too
+    #[arg(long, short, visible_alias = "server", value_name = "URL")]
     server_url: Option<String>,
-    /// Token to send to the server; better given as `QUALITYTRACE_TOKEN`
-    #[arg(long, value_name = "TOKEN")]
+    /// Token to send to the server; better given as `QUALITYTRACE_TOKEN` or `TRACETEST_TOKEN`
+    #[arg(long, short_alias = 't', value_name = "TOKEN")]
     token: Option<String>,
     /// Format of the output
     #[arg(long, short, value_name = "FORMAT")]
     pub(crate) output: Option<Output>,
+    /// Accept any certificate of the server: the connection is encrypted, but with an unknown party
+    #[arg(long)]
+    skip_verify: bool,
+    /// Show the requests to the server on standard error
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+/// A server that was named, and how.
+#[derive(Debug)]
+pub(crate) struct NamedServer {
+    pub(crate) client: Client,
+    /// The file that names it; `None` when a flag or the environment does.
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// Output formats.
@@ -45,17 +60,13 @@ pub(crate) enum Output {
 impl Target {
     /// Whether none of the flags was given.
     pub(crate) fn is_empty(&self) -> bool {
-        self.config.is_none() && self.server_url.is_none() && self.token.is_none() && self.output.is_none()
-    }
-
-    /// Whether only the flags for the server and the token were given.
-    pub(crate) fn names_server_only(&self) -> bool {
-        self.config.is_none() && self.output.is_none()
-    }
-
-    /// The given server and token.
-    pub(crate) fn server_and_token(self) -> (Option<String>, Option<String>) {
-        (self.server_url, self.token)
+        let Self { config, server_url, token, output, skip_verify, verbose } = self;
+        config.is_none()
+            && server_url.is_none()
+            && token.is_none()
+            && output.is_none()
+            && !skip_verify
+            && !verbose
     }
 
     /// These flags; missing ones are taken from `other`.
@@ -65,6 +76,8 @@ impl Target {
             server_url: self.server_url.or(other.server_url),
             token: self.token.or(other.token),
             output: self.output.or(other.output),
+            skip_verify: self.skip_verify || other.skip_verify,
+            verbose: self.verbose || other.verbose,
         }
     }
 
@@ -78,19 +91,48 @@ impl Target {
         self.token.clone().or_else(|| variable("TOKEN"))
     }
 
-    /// A client of the chosen server.
+    /// A client of the chosen server, or of the one at the default address.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
         let file = Settings::find(self.config.as_deref())?;
         let base = match self.named_server() {
             Some(url) => ServerAddress::of(&url)?.origin(),
             None => file.base()?.unwrap_or_else(usual_server),
         };
+        self.client_of(&base, &file)
+    }
+
+    /// A client of the server that flags, the environment or the file name; `None` when none of them does.
+    pub(crate) fn named_client(&self) -> anyhow::Result<Option<NamedServer>> {
+        let file = Settings::find(self.config.as_deref())?;
+        let Some(url) = self.named_server() else {
+            let Some(base) = file.base()? else { return Ok(None) };
+            return Ok(Some(NamedServer { client: self.client_of(&base, &file)?, file: file.path.clone() }));
+        };
+        // A host and a port suffice here.
+        let address = ServerAddress::of(&if url.contains("://") { url } else { format!("http://{url}") })?;
+        let client = self.client_of(&address.origin(), &file)?;
+        let client = match &address.path {
+            Some(path) => client.at_path(&format!("{path}/api")),
+            None => client,
+        };
+        Ok(Some(NamedServer { client, file: None }))
+    }
+
+    fn client_of(&self, base: &str, file: &Settings) -> anyhow::Result<Client> {
+        if self.verbose {
+            start_logging("warn,qualitytrace::client=debug", None);
+        }
         // A stored token belongs to the server that is stored with it.
         let own = file.base()?.unwrap_or_else(usual_server);
         let stored =
-            is_same_server(&base, &own).then(|| file.written("token").or_else(|| file.written("jwt")));
+            is_same_server(base, &own).then(|| file.written("token").or_else(|| file.written("jwt")));
         let token = self.given_token().or_else(|| variable("JWT")).or(stored.flatten());
-        Ok(Client::new(&base)?.at_path(&file.server_path()).with_token(token))
+        let client = if self.skip_verify || file.says("skipVerify") {
+            Client::without_verification(base)?
+        } else {
+            Client::new(base)?
+        };
+        Ok(client.at_path(&file.server_path()).with_token(token))
     }
 
     /// The file to store the server in: the named file, the one in this folder if there is one, else the user's own.
@@ -120,7 +162,7 @@ impl ServerAddress {
     pub(crate) fn of(url: &str) -> anyhow::Result<Self> {
         let Some((scheme @ ("http" | "https"), rest)) = url.split_once("://") else {
             bail!(
-                "`{url}` is not the address of a server: it must start with the scheme, either \"http://\" or \"https://\""
+                "the server URL must start with the scheme, either \"http://\" or \"https://\", and `{url}` does not"
             );
         };
         let (endpoint, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -158,6 +200,8 @@ pub(crate) fn entries(file: &Path) -> anyhow::Result<Map<String, Value>> {
 #[derive(Debug, Default)]
 struct Settings {
     entries: Map<String, Value>,
+    /// The file itself.
+    path: Option<PathBuf>,
 }
 
 impl Settings {
@@ -179,7 +223,7 @@ impl Settings {
                 continue;
             }
             let entries = entries.into_iter().map(|(key, value)| (key.to_lowercase(), value)).collect();
-            return Ok(Self { entries });
+            return Ok(Self { entries, path: Some(path) });
         }
         Ok(Self::default())
     }
@@ -198,6 +242,11 @@ impl Settings {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
+    /// Whether a switch of the file is on.
+    fn says(&self, key: &str) -> bool {
+        self.entries.get(&key.to_lowercase()).and_then(Value::as_bool).unwrap_or(false)
+    }
+
     fn base(&self) -> anyhow::Result<Option<String>> {
         let Some(endpoint) = self.text("endpoint") else { return Ok(None) };
         let scheme = self.text("scheme").unwrap_or_else(|| "http".to_owned());
@@ -213,7 +262,7 @@ impl Settings {
 }
 
 /// The default address of a server.
-fn usual_server() -> String {
+pub(crate) fn usual_server() -> String {
     format!("http://127.0.0.1:{HTTP_PORT}")
 }
 

@@ -6,7 +6,7 @@ use qualitytrace_server::wire::verdict::{Assertion, SpanResult, Spec};
 use qualitytrace_server::wire::{self, Verdict};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestRerun, TestSuite};
 
-use super::{Ending, Outcome, TestReport, visible};
+use super::{Ending, Outcome, TestReport, problem, visible};
 
 /// How many failing spans the message of a case names; the rest is counted.
 const NAMED_CULPRITS: usize = 20;
@@ -161,7 +161,7 @@ fn judged(verdict: &Verdict, total: Duration) -> Vec<Case> {
                         said.into_iter().flatten().filter(|part| !part.is_empty()).collect();
                     Some((Kind::Inconclusive, format!("inconclusive: {}", said.join("; "))))
                 }
-                wire::Outcome::Passed | wire::Outcome::Failed => problem(spec, assertion),
+                wire::Outcome::Passed | wire::Outcome::Failed => problem_of(spec, assertion),
             };
             Case::new(class, &assertion.assertion, time, problem)
         })
@@ -176,7 +176,7 @@ fn judged(verdict: &Verdict, total: Duration) -> Vec<Case> {
     cases
 }
 
-fn problem(spec: &Spec, assertion: &Assertion) -> Option<(Kind, String)> {
+fn problem_of(spec: &Spec, assertion: &Assertion) -> Option<(Kind, String)> {
     if assertion.outcome == wire::Outcome::Passed {
         return None;
     }
@@ -202,14 +202,9 @@ fn culprits(assertion: &Assertion) -> Option<(Kind, String)> {
 
 /// The message about one span, or about the selection.
 fn culprit(result: &SpanResult) -> (Kind, String) {
-    let place = if result.span.is_empty() { "the selection" } else { &result.span };
-    match result.error.as_deref() {
-        None if result.passed => {
-            (Kind::Failure, format!("{place}: the claim holds here, got {}", result.observed))
-        }
-        None | Some("no match") => {
-            (Kind::Failure, format!("{place}: got {}, expected {}", result.observed, result.expected))
-        }
-        Some(error) => (Kind::Error, format!("{place}: {error}")),
-    }
+    let kind = match result.error.as_deref() {
+        None | Some("no match") => Kind::Failure,
+        Some(_) => Kind::Error,
+    };
+    (kind, problem::told(result))
 }

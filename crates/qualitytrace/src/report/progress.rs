@@ -14,6 +14,8 @@ const LONGEST: usize = 100;
 pub(crate) struct Progress {
     total: usize,
     is_live: bool,
+    /// Whether tests are not shown as they end.
+    is_quiet: bool,
     state: Mutex<State>,
 }
 
@@ -40,12 +42,12 @@ impl Drop for Confirming<'_> {
 }
 
 impl Progress {
-    /// No test of `total` has begun.
-    pub(crate) fn start(total: usize) -> Self {
+    /// No test of `total` has begun. `is_quiet`: tests are not shown as they end.
+    pub(crate) fn start(total: usize, is_quiet: bool) -> Self {
         // A dumb terminal cannot erase a line.
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let is_live = !is_dumb && std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
-        Self { total, is_live, state: Mutex::default() }
+        Self { total, is_live, is_quiet, state: Mutex::default() }
     }
 
     /// Adds a running test.
@@ -69,7 +71,9 @@ impl Progress {
             state.running.remove(at);
         }
         self.clear();
-        out(report);
+        if !self.is_quiet {
+            out(report);
+        }
         self.draw(&state);
     }
 

@@ -52,8 +52,8 @@ fn a_step_or_table_that_is_not_there_is_told_where_it_is_named() {
         "suites/s.yaml:7:15",
     ];
     for (arguments, expected) in [
-        (&["check", "suites"][..], 1),
-        (&["run", "suites"], 1),
+        (&["check", "suites"][..], 3),
+        (&["run", "suites"], 3),
         (&["apply", "testsuite", "-f", "suites/s.yaml"], 1),
     ] {
         let (code, text) = run(&files, arguments);
@@ -66,7 +66,7 @@ fn a_step_or_table_that_is_not_there_is_told_where_it_is_named() {
 fn a_table_in_a_file_is_checked_where_it_is_named() {
     let suite = format!("{SUITE}  - t\n  data: {{csv: ./rows.csv}}\n");
     let (code, text) = run(&[("s.yaml", &suite), ("rows.csv", "A,A\n1,2\n")], &["check", "s.yaml"]);
-    assert_eq!(code, Some(1), "{text}");
+    assert_eq!(code, Some(3), "{text}");
     holds(&text, &["the CSV has the column `A` twice", "s.yaml:7:15"]);
 }
 
@@ -75,7 +75,7 @@ fn one_id_for_two_tests_is_told_with_both_places() {
     let (one, other) = (test("t", "/", ""), test("t", "/other", ""));
     for command in ["check", "run"] {
         let (code, text) = run(&[("a.yaml", &one), ("b/c.yaml", &other)], &[command, "."]);
-        assert_eq!(code, Some(1), "{text}");
+        assert_eq!(code, Some(3), "{text}");
         holds(&text, &["error[duplicate-id]: the id `t` is already given at ./a.yaml:3:7", "b/c.yaml:3:7"]);
     }
     let (code, text) = run(&[("a.yaml", &one)], &["check", "a.yaml", ".", "./a.yaml"]);

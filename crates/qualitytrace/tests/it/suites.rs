@@ -12,7 +12,7 @@ use crate::late_spans_load::program::Served;
 
 /// A system under test that answers `/third` with 200 every third time, `/bad` with 500, `/huge` with a long text,
 /// `/binary` with invalid UTF-8, and all else with 200 and the path.
-async fn subject() -> String {
+pub(crate) async fn subject() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let calls = Arc::new(AtomicUsize::new(0));
@@ -241,7 +241,7 @@ spec:
         .current_dir(folder.path())
         .output()
         .unwrap();
-    assert_eq!(checked.status.code(), Some(1));
+    assert_eq!(checked.status.code(), Some(3));
     let text = String::from_utf8_lossy(&checked.stdout);
     holds(&text, &["s.yaml:6:29", "no step is called `mkae`", "did you mean `make`?"]);
 }

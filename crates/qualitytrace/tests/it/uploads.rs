@@ -87,7 +87,7 @@ async fn files_go_along_byte_by_byte() {
 
     let said = String::from_utf8_lossy(&output.stderr);
     for body in ["tests/order.json", "tests/count.json"] {
-        let note = format!("{body} has neither `type` nor `spec` and is left out\n");
+        let note = format!("{body} has no `type` and `spec` and is left out\n");
         assert!(said.contains(&note), "{said}");
     }
 
@@ -104,9 +104,9 @@ async fn a_file_that_is_named_must_be_a_definition() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("body.json"), "{\"book\": 1}").unwrap();
     let output = program(folder.path(), &[&RUN[..], &["body.json"]].concat(), &[]).await;
-    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stdout));
     let output = program(folder.path(), &[&RUN[..], &["."]].concat(), &[]).await;
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains(". holds no definition in a .yaml, .yml or .json file"), "{said}");
 }
@@ -129,8 +129,8 @@ async fn a_file_that_is_not_there_is_told_at_its_place() {
     std::fs::write(folder.path().join("test.yaml"), text).unwrap();
     for (arguments, code) in [
         (&["check", "test.yaml"][..], 0),
-        (&["check", "--strict", "test.yaml"], 1),
-        (&[&RUN[..], &["test.yaml"]].concat(), 1),
+        (&["check", "--strict", "test.yaml"], 3),
+        (&[&RUN[..], &["test.yaml"]].concat(), 3),
     ] {
         let output = program(folder.path(), arguments, &[]).await;
         assert_eq!(output.status.code(), Some(code), "{arguments:?}");

@@ -7,7 +7,7 @@ fn a_mistyped_command_is_no_failed_test() {
     for (arguments, code) in [
         (&["rnu"][..], 1),
         (&["run", "--no-such-flag"], 1),
-        (&["run", "no-such-file.yaml"], 1),
+        (&["run", "no-such-file.yaml"], 3),
         (&["--help"], 0),
         (&[], 0),
         (&["version"], 0),

@@ -60,6 +60,11 @@ pub(crate) fn suite(
     Ok(rewritten(file, document, changes))
 }
 
+/// The files that a document names, apart from steps of a suite.
+pub(crate) fn paths(file: &File, document: &Document) -> Vec<PathBuf> {
+    named(&file.path, &document.resource).into_iter().map(|named| named.path).collect()
+}
+
 /// The file that a step names, relative to the suite's; `None` when the step names an id.
 pub(crate) fn step_path(suite: &Path, step: &Step) -> Option<PathBuf> {
     step.is_path().then(|| beside(suite, &step.test.value))

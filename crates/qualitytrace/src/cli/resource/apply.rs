@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use qualitytrace_core::definition::{self, Document, Format, Kind, Resource};
+use qualitytrace_core::definition::{Document, Kind, Resource};
 use serde_json::Value;
 
 use super::{Name, form, show};
 use crate::cli::Exit;
 use crate::cli::files::File;
+use crate::cli::files::ids::{with_id, write_back};
 use crate::cli::files::references;
 use crate::cli::target::Output;
 use crate::client::Client;
@@ -43,7 +44,7 @@ pub(super) async fn apply(client: &Client, name: Name, path: &Path, output: Outp
         // At once: a later document may fail, and what was stored must be found again.
         write_back(&file.path, &written, &with_id)?;
         written = with_id;
-        show(client, name.kind, &body, output)?;
+        show(client, name.kind, &body, output).await?;
     }
     Ok(Exit::Passed)
 }
@@ -100,22 +101,6 @@ fn read(path: &Path) -> anyhow::Result<File> {
 fn stated_kind(file: &File) -> Option<String> {
     let value: Value = serde_saphyr::from_str(&file.source).ok()?;
     value.get("type")?.as_str().map(ToOwned::to_owned)
-}
-
-/// Adds an id to the text, unless it has one.
-fn with_id(source: &str, format: Format, index: usize, id: &str) -> String {
-    if definition::has_id(source, format, index) {
-        return source.to_owned();
-    }
-    definition::with_id(source, format, index, id).unwrap_or_else(|| source.to_owned())
-}
-
-fn write_back(path: &Path, source: &str, written: &str) -> anyhow::Result<()> {
-    if written == source {
-        return Ok(());
-    }
-    std::fs::write(path, written)
-        .with_context(|| format!("{} is applied, but its new id cannot be written into it", path.display()))
 }
 
 fn id_in(body: &str, output: Output) -> anyhow::Result<String> {

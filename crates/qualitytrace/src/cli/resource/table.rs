@@ -5,9 +5,14 @@ use serde_json::Value;
 
 use crate::terminal::columns;
 
-/// Renders the table; `base` is the address that pages are linked at.
-pub(crate) fn table(kind: Kind, items: &[Value], base: &str) -> String {
-    let columns = columns(kind);
+/// Renders the table; `page` is the address of the page for browsers, if there is one.
+pub(crate) fn table(kind: Kind, items: &[Value], page: Option<&str>) -> String {
+    let columns: Vec<Column> = columns(kind)
+        .iter()
+        .copied()
+        .filter(|(_, cell)| page.is_some() || !matches!(cell, Cell::TestPage))
+        .collect();
+    let base = page.unwrap_or_default();
     let rows: Vec<Vec<String>> = items
         .iter()
         .map(|item| columns.iter().map(|(_, cell)| text(*cell, &item["spec"], base)).collect())

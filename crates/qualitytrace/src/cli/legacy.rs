@@ -1,0 +1,388 @@
+//! `run` as Tracetest's command line has it: files by `-f` or stored tests by `--id`, on a server, with its result text.
+
+pub(super) mod deprecated;
+mod junit;
+mod result;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use futures_util::TryStreamExt;
+use qualitytrace_core::definition::Kind;
+use qualitytrace_server::wire::series::Series;
+use qualitytrace_server::wire::suite::SuiteEventKind;
+
+use super::Exit;
+use super::interrupt::Interrupt;
+use super::plan::StoredRunnable;
+use super::target::Output;
+use crate::client::resources::Form;
+use crate::client::{Client, EndedRun, MissingVariables, StartedRun, Wanted};
+use crate::report::Outcome;
+use crate::terminal;
+use result::{SuiteResult, TestResult};
+
+/// The words that may come before `-f` or `--id`, and whether they mean a suite.
+const RESOURCES: [(&str, bool); 3] = [("test", false), ("testsuite", true), ("transaction", true)];
+
+/// Flags of Tracetest's `run`.
+#[derive(Debug, Args)]
+pub(crate) struct Flags {
+    /// Definition to run on the server, as `tracetest` takes it; may be given more than once
+    #[arg(
+        long = "file",
+        short,
+        value_name = "FILE",
+        value_delimiter = ',',
+        help_heading = "As in tracetest"
+    )]
+    pub(crate) files: Vec<PathBuf>,
+    /// Stored test or suite to run, after `test` or `testsuite`; with files, which of their tests to run
+    #[arg(long = "id", value_name = "ID", value_delimiter = ',', help_heading = "As in tracetest")]
+    pub(crate) ids: Vec<String>,
+    /// Do not wait for results: start the runs and exit
+    #[arg(long, short = 'W', help_heading = "As in tracetest")]
+    pub(crate) skip_result_wait: bool,
+    /// Run group of the hosted service, passed on to the server
+    #[arg(long, short, value_name = "ID", hide = true)]
+    pub(crate) group: Option<String>,
+    /// The old name of --vars
+    #[arg(long, short, value_name = "FILE|ID", hide = true)]
+    pub(crate) environment: Option<String>,
+}
+
+/// What is to be run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Files and folders, with our own report.
+    Paths(Vec<PathBuf>),
+    /// Files, with Tracetest's result text.
+    Files(Vec<PathBuf>),
+    /// Stored tests or suites.
+    Stored { ids: Vec<String>, is_suite: bool },
+}
+
+impl Flags {
+    /// Reads what is to be run; the error lists the flags that do not fit.
+    pub(crate) fn asked(
+        &self,
+        paths: &[PathBuf],
+        exists: impl Fn(&Path) -> bool,
+    ) -> Result<Asked, Vec<String>> {
+        let word = paths.first().and_then(|path| path.to_str()).and_then(resource);
+        let given = !self.files.is_empty() || !self.ids.is_empty();
+        let (word, rest) = match word {
+            // Without these flags, a folder called `test` is meant.
+            Some(word) if given || !exists(&paths[0]) => (Some(word), &paths[1..]),
+            _ => (None, paths),
+        };
+        let mut wrong = Vec::new();
+        match (self.files.as_slice(), self.ids.as_slice(), rest, word) {
+            ([], [], [], _) => {
+                wrong.push(
+                    "[resource] you must specify at least one definition file or resource ID".to_owned(),
+                );
+            }
+            ([_, ..], [_, ..], _, _) => {
+                wrong.push("[resource] you cannot specify both a definition file and resource ID".to_owned());
+            }
+            ([_, ..], [], [path, ..], _) => {
+                wrong.push(format!("[file] write `{}` after -f, or leave out -f", path.display()));
+            }
+            ([_, ..], [], [], _) => return Ok(Asked::Files(self.files.clone())),
+            ([], [_, ..], [], Some(is_suite)) => {
+                return Ok(Asked::Stored { ids: self.ids.clone(), is_suite });
+            }
+            ([], [_, ..], [], None) => {
+                wrong.push("[resource] name the kind before --id: test or testsuite".to_owned());
+            }
+            ([], _, [_, ..], _) => return Ok(Asked::Paths(rest.to_vec())),
+        }
+        Err(wrong)
+    }
+}
+
+/// Whether a word means a suite; `None` when it is no resource that can be run.
+fn resource(word: &str) -> Option<bool> {
+    RESOURCES.iter().find(|(name, _)| word.eq_ignore_ascii_case(name)).map(|(_, is_suite)| *is_suite)
+}
+
+/// Checks that stored tests or suites exist.
+pub(crate) async fn stored(
+    client: &Client,
+    ids: &[String],
+    is_suite: bool,
+) -> anyhow::Result<Vec<StoredRunnable>> {
+    let (kind, word) = if is_suite { (Kind::TestSuite, "testsuite") } else { (Kind::Test, "test") };
+    let mut found = Vec::new();
+    for id in ids {
+        if client.resource(kind, id, Form::Json).await?.is_none() {
+            bail!("Resource {word} with ID {id} not found");
+        }
+        found.push(StoredRunnable { id: id.clone(), is_suite });
+    }
+    Ok(found)
+}
+
+/// Runs them one after the other, and prints the result of each.
+pub(crate) async fn run(
+    client: &Client,
+    runnables: &[StoredRunnable],
+    mut wanted: Wanted,
+    output: Output,
+    skip_wait: bool,
+    junit: Option<&Path>,
+) -> anyhow::Result<Exit> {
+    let interrupt = Interrupt::listen();
+    let (mut ended, mut reports) = (Vec::new(), Vec::new());
+    for runnable in runnables {
+        if interrupt.is_raised() {
+            break;
+        }
+        let run = start(client, runnable, &mut wanted).await?;
+        let result = if runnable.is_suite {
+            suite(client, &runnable.id, &run, skip_wait, &interrupt).await?
+        } else {
+            Ended::Test(test(client, &runnable.id, &run, skip_wait, &interrupt).await?)
+        };
+        terminal::out(&result.shown(output)?);
+        if junit.is_some() {
+            for (test, run) in result.runs() {
+                reports.push(client.junit(test, run).await?);
+            }
+        }
+        ended.push(result);
+    }
+    if let Some(path) = junit {
+        std::fs::write(path, junit::merged(reports))
+            .with_context(|| format!("failed to write the JUnit report {}", path.display()))?;
+    }
+    Ok(if interrupt.is_raised() {
+        Exit::Interrupted
+    } else if ended.iter().all(Ended::passed) {
+        Exit::Passed
+    } else if ended.iter().all(|ended| ended.passed() || ended.is_inconclusive()) {
+        Exit::Inconclusive
+    } else {
+        Exit::NotPassed
+    })
+}
+
+/// Starts a run. Missing variables are asked for where the user can answer.
+async fn start(
+    client: &Client,
+    runnable: &StoredRunnable,
+    wanted: &mut Wanted,
+) -> anyhow::Result<StartedRun> {
+    loop {
+        let started = if runnable.is_suite {
+            client.start_suite(&runnable.id, wanted).await
+        } else {
+            client.start(&runnable.id, wanted).await
+        };
+        let error = match started {
+            Ok(run) => return Ok(run),
+            Err(error) => error,
+        };
+        let Some(missing) = error.downcast_ref::<MissingVariables>() else { return Err(error) };
+        for name in missing.names() {
+            match terminal::ask(&format!("Value of the variable {name}"), None) {
+                Some(value) => wanted.variables.push((name.to_owned(), value)),
+                None => return Err(error),
+            }
+        }
+    }
+}
+
+/// A result.
+#[derive(Debug)]
+enum Ended {
+    Test(TestResult),
+    Suite(SuiteResult),
+}
+
+impl Ended {
+    fn shown(&self, output: Output) -> anyhow::Result<String> {
+        Ok(match (self, output) {
+            (Self::Test(test), Output::Pretty) => format!("{}\n", test.pretty(0)),
+            (Self::Suite(suite), Output::Pretty) => format!("{}\n", suite.pretty()),
+            (Self::Test(test), Output::Json) => format!("{:#}\n\n", test.json()),
+            (Self::Suite(suite), Output::Json) => format!("{:#}\n\n", suite.json()),
+            (Self::Test(test), Output::Yaml) => serde_saphyr::to_string(&test.json())?,
+            (Self::Suite(suite), Output::Yaml) => serde_saphyr::to_string(&suite.json())?,
+        })
+    }
+
+    /// The runs of tests in it: test and number.
+    fn runs(&self) -> Vec<(&str, u64)> {
+        match self {
+            Self::Test(test) => vec![(&test.id, test.run)],
+            Self::Suite(suite) => suite.steps.iter().map(|test| (test.id.as_str(), test.run)).collect(),
+        }
+    }
+
+    fn passed(&self) -> bool {
+        match self {
+            Self::Test(test) => test.passed(),
+            Self::Suite(suite) => suite.passed(),
+        }
+    }
+
+    fn is_inconclusive(&self) -> bool {
+        match self {
+            Self::Test(test) => test.is_inconclusive(),
+            Self::Suite(suite) => suite.steps.iter().all(|test| test.passed() || test.is_inconclusive()),
+        }
+    }
+}
+
+/// Follows a run of a test to its end.
+async fn test(
+    client: &Client,
+    id: &str,
+    run: &StartedRun,
+    skip_wait: bool,
+    interrupt: &Interrupt,
+) -> anyhow::Result<TestResult> {
+    let (name, titles) = definition(client, Kind::Test, id).await?;
+    if skip_wait {
+        let ended = EndedRun { trace_id: run.trace_id.clone(), ..EndedRun::default() };
+        return Ok(TestResult::new(&client.page(), id, run.number, name, titles, ended, true));
+    }
+    let end = async {
+        let series = if run.series.is_some() { Some(series(client, id, run.number).await?) } else { None };
+        let attempts = series.as_ref().map(|series| series.runs.as_slice()).unwrap_or_default();
+        let last = attempts.last().map_or(run.number, |attempt| attempt.run);
+        client.events(id, last).try_for_each(|_| async { Ok(()) }).await?;
+        let passes = |series: Series| Some(Outcome::of(series.outcome?, series.recovered).is_pass());
+        let all_count = series.and_then(passes).unwrap_or(true);
+        anyhow::Ok((last, client.run(id, last).await?, all_count))
+    };
+    let followed = interrupt.follow(end, async || client.stop(id, run).await).await;
+    let (last, ended, all_count) = followed.with_context(|| client.unfinished_test(id, run.number))?;
+    Ok(TestResult::new(&client.page(), id, last, name, titles, ended, all_count))
+}
+
+/// Waits for the end of a series.
+async fn series(client: &Client, test: &str, first: u64) -> anyhow::Result<Series> {
+    let mut seen = 1;
+    loop {
+        let series = client.series_after(test, first, seen).await?;
+        if series.outcome.is_some() {
+            return Ok(series);
+        }
+        seen = u32::try_from(series.runs.len()).unwrap_or(u32::MAX).max(seen);
+    }
+}
+
+/// Follows a run of a suite to its end.
+async fn suite(
+    client: &Client,
+    id: &str,
+    run: &StartedRun,
+    skip_wait: bool,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Ended> {
+    let (name, _) = definition(client, Kind::TestSuite, id).await?;
+    let link = format!("{}/testsuite/{id}/run/{}", client.page(), run.number);
+    let mut result = SuiteResult { name, link, steps: Vec::new(), error: None, is_running: skip_wait };
+    if skip_wait {
+        return Ok(Ended::Suite(result));
+    }
+    let end = steps(client, id, run, &mut result);
+    let followed = interrupt.follow(end, async || client.stop_suite(id, run).await).await;
+    followed.with_context(|| client.unfinished_suite(id, run.number))?;
+    Ok(Ended::Suite(result))
+}
+
+async fn steps(client: &Client, id: &str, run: &StartedRun, result: &mut SuiteResult) -> anyhow::Result<()> {
+    let mut events = std::pin::pin!(client.suite_events(id, run.number));
+    let mut planned = Vec::new();
+    let mut runs = Vec::new();
+    while let Some(event) = events.try_next().await? {
+        match event.what {
+            SuiteEventKind::Planned { steps } => {
+                runs = vec![None; steps.len()];
+                planned = steps;
+            }
+            SuiteEventKind::StepStarted { step, run, .. } => {
+                runs.get_mut(step).into_iter().for_each(|known| *known = Some(run));
+            }
+            SuiteEventKind::StepEnded { step, outcome, recovered, .. } => {
+                let (Some(step), Some(Some(run))) = (planned.get(step), runs.get(step)) else { continue };
+                let (name, titles) = definition(client, Kind::Test, &step.test).await?;
+                let ended = client.run(&step.test, *run).await?;
+                let counts = Outcome::of(outcome, recovered).is_pass();
+                let page = client.page();
+                result.steps.push(TestResult::new(&page, &step.test, *run, name, titles, ended, counts));
+            }
+            SuiteEventKind::Ended { passed, message } => result.error = message.filter(|_| !passed),
+            SuiteEventKind::Interrupted => {
+                result.error = Some("the server stopped during the run of the suite".to_owned());
+            }
+            SuiteEventKind::StepsSkipped { .. } | SuiteEventKind::Stopping | SuiteEventKind::Resumed => {}
+        }
+    }
+    Ok(())
+}
+
+/// The name of a test or suite, and the titles of the specs of a test.
+async fn definition(client: &Client, kind: Kind, id: &str) -> anyhow::Result<(String, Vec<String>)> {
+    let body = client.resource(kind, id, Form::Json).await?;
+    let body = body.with_context(|| format!("the server no longer has `{id}`"))?;
+    let shown: serde_json::Value = serde_json::from_str(&body).context("the server's answer is not JSON")?;
+    let spec = &shown["spec"];
+    let title = |spec: &serde_json::Value| {
+        let texts = [&spec["name"], &spec["selector"]].map(|text| text.as_str().unwrap_or_default());
+        texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default().to_owned()
+    };
+    let titles = spec["specs"].as_array().into_iter().flatten().map(title).collect();
+    Ok((spec["name"].as_str().unwrap_or_default().to_owned(), titles))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(paths: &[&str], files: &[&str], ids: &[&str], expected: Result<Asked, &str>) {
+        let flags = Flags {
+            files: files.iter().map(PathBuf::from).collect(),
+            ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+            skip_result_wait: false,
+            group: None,
+            environment: None,
+        };
+        let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+        let asked = flags.asked(&paths, |path| path == Path::new("testsuite"));
+        assert_eq!(asked.map_err(|wrong| wrong.join("\n")), expected.map_err(ToOwned::to_owned));
+    }
+
+    #[test]
+    fn the_form_of_the_original_is_told_from_our_own() {
+        let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let stored = |is_suite| Ok(Asked::Stored { ids: vec!["x".to_owned()], is_suite });
+        check(&["a.yaml", "b"], &[], &[], Ok(Asked::Paths(paths(&["a.yaml", "b"]))));
+        check(&["test"], &["a.yaml"], &[], Ok(Asked::Files(paths(&["a.yaml"]))));
+        check(&[], &["a.yaml"], &[], Ok(Asked::Files(paths(&["a.yaml"]))));
+        check(&["test"], &[], &["x"], stored(false));
+        check(&["Transaction"], &[], &["x"], stored(true));
+        // A folder of this name is there.
+        check(&["testsuite"], &[], &[], Ok(Asked::Paths(paths(&["testsuite"]))));
+        check(&["a.yaml"], &[], &["x"], Ok(Asked::Paths(paths(&["a.yaml"]))));
+        check(
+            &["test"],
+            &[],
+            &[],
+            Err("[resource] you must specify at least one definition file or resource ID"),
+        );
+        check(
+            &[],
+            &["a"],
+            &["x"],
+            Err("[resource] you cannot specify both a definition file and resource ID"),
+        );
+        check(&["b.yaml"], &["a"], &[], Err("[file] write `b.yaml` after -f, or leave out -f"));
+        check(&[], &[], &["x"], Err("[resource] name the kind before --id: test or testsuite"));
+    }
+}

@@ -1,0 +1,119 @@
+//! `qualitytrace new`: a first test from an address, a curl command, a file of another tool, or a trace of a server.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use qualitytrace_core::budget::Budget;
+use qualitytrace_core::import::{self, Imported, Tool};
+
+use super::Exit;
+use super::target::Target;
+use crate::terminal;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  qualitytrace new http://localhost:8080/orders > orders.yaml
+  qualitytrace new \"curl -X POST http://localhost:8080/orders -d '{}'\" --out tests/
+  qualitytrace new openapi.yaml --out tests/
+  qualitytrace new --trace 4bf92f3577b34da6a3ce929d0e0e4736 -s http://localhost:11633")]
+pub(crate) struct Options {
+    /// An address, a curl command, or a file: `OpenAPI`, HAR, a Postman collection, hurl
+    #[arg(value_name = "URL|COMMAND|FILE", required_unless_present = "trace")]
+    from: Option<String>,
+    /// Trace of the server to make a test of; it satisfies the test
+    #[arg(long, value_name = "ID", conflicts_with = "from")]
+    trace: Option<String>,
+    /// File or folder to write to; without it, standard output
+    #[arg(long, value_name = "FILE|DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Writes definitions of what was given.
+pub(crate) async fn new(options: Options, before: Target) -> anyhow::Result<Exit> {
+    let definitions = match &options.trace {
+        Some(id) => {
+            let text = options.target.clone().or(before).client()?.test_of_trace(id).await?;
+            vec![(format!("trace-{id}"), text)]
+        }
+        None => imported(options.from.as_deref().unwrap_or_default())?,
+    };
+    match &options.out {
+        None => {
+            let texts: Vec<&str> = definitions.iter().map(|(_, text)| text.trim_end()).collect();
+            terminal::out(&format!("{}\n", texts.join("\n---\n")));
+        }
+        Some(out) => write(out, &definitions)?,
+    }
+    Ok(Exit::Passed)
+}
+
+fn imported(from: &str) -> anyhow::Result<Vec<(String, String)>> {
+    let (text, tool) = if from.starts_with("http://") || from.starts_with("https://") {
+        (format!("curl '{}'", from.replace('\'', "'\\''")), Some(Tool::Curl))
+    } else if from.starts_with("curl ") {
+        (from.to_owned(), Some(Tool::Curl))
+    } else {
+        let text = std::fs::read_to_string(from).with_context(|| format!("failed to read {from}"))?;
+        (text, None)
+    };
+    let Imported { definitions, warnings } = import::import(tool, &text, &Budget::default())?;
+    for warning in warnings {
+        terminal::err(&format!("{} {warning}\n", terminal::style::unsure("warning:")));
+    }
+    Ok(definitions.into_iter().map(|definition| (definition.name, definition.text)).collect())
+}
+
+/// Writes all into a file, or each into a file of a folder. What is there is not overwritten.
+fn write(out: &Path, definitions: &[(String, String)]) -> anyhow::Result<()> {
+    let is_file = out.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+    let files: Vec<(PathBuf, String)> = if is_file {
+        let texts: Vec<&str> = definitions.iter().map(|(_, text)| text.trim_end()).collect();
+        vec![(out.to_owned(), format!("{}\n", texts.join("\n---\n")))]
+    } else {
+        std::fs::create_dir_all(out)
+            .with_context(|| format!("failed to make the folder {}", out.display()))?;
+        let mut files: Vec<(PathBuf, String)> = Vec::new();
+        for (name, text) in definitions {
+            let stem = file_stem(name);
+            let names = std::iter::once(stem.clone()).chain((2..).map(|number| format!("{stem}-{number}")));
+            let mut paths = names.map(|name| out.join(format!("{name}.yaml")));
+            let free = paths.find(|path| files.iter().all(|(known, _)| known != path));
+            files.extend(free.map(|path| (path, text.clone())));
+        }
+        files
+    };
+    if let Some((taken, _)) = files.iter().find(|(path, _)| path.exists()) {
+        bail!("{} is already there; remove it, or choose another --out", taken.display());
+    }
+    for (path, text) in files {
+        std::fs::write(&path, text).with_context(|| format!("failed to write {}", path.display()))?;
+        terminal::out(&format!("{}\n", path.display()));
+    }
+    Ok(())
+}
+
+/// A name as the name of a file.
+fn file_stem(name: &str) -> String {
+    let words: Vec<String> = name
+        .split(|letter: char| !letter.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    let stem: String = words.join("-").chars().take(60).collect();
+    if stem.is_empty() { "test".to_owned() } else { stem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_stem;
+
+    #[test]
+    fn a_name_becomes_that_of_a_file() {
+        assert_eq!(file_stem("GET /orders/{id}"), "get-orders-id");
+        assert_eq!(file_stem("../../etc/passwd"), "etc-passwd");
+        assert_eq!(file_stem("漢字"), "test");
+    }
+}

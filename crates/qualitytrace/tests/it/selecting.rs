@@ -1,0 +1,260 @@
+//! What `run` selects, repeats, starts and reports.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use qualitytrace_testing::port;
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::late_spans_load::program::Served;
+use crate::program;
+use crate::suites::{holds, subject, test};
+
+/// A folder with tests, and the system that they call.
+struct Desk {
+    folder: tempfile::TempDir,
+    url: String,
+}
+
+/// The outcome of a command: exit code, standard output, standard error.
+type Ended = (Option<i32>, String, String);
+
+impl Desk {
+    async fn with(files: &[(&str, String)]) -> Self {
+        let desk = Self { folder: tempfile::tempdir().unwrap(), url: subject().await };
+        for (name, text) in files {
+            std::fs::write(desk.path().join(name), text).unwrap();
+        }
+        desk
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path().join(name)).unwrap()
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Ended {
+        let output = Command::new(program())
+            .arg("run")
+            .args(arguments)
+            .args(["--var", &format!("URL={}", self.url)])
+            .args(["--otlp-grpc-addr", "off", "--otlp-http-addr", "off"])
+            .current_dir(self.path())
+            .env("HOME", self.path().join("home"))
+            .env("XDG_CACHE_HOME", self.path().join("cache"))
+            .env_remove("GITHUB_STEP_SUMMARY")
+            .stdin(Stdio::null())
+            .output()
+            .await
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    }
+}
+
+fn three() -> [(&'static str, String); 3] {
+    [("a.yaml", test("a", "/a", "")), ("b.yaml", test("b", "/bad", "")), ("c.yaml", test("c", "/c", ""))]
+}
+
+#[tokio::test]
+async fn tests_are_selected_by_name_id_last_result_and_part() {
+    let desk = Desk::with(&three()).await;
+    let listed = async |arguments: &[&str]| desk.run(&[&[".", "--list"], arguments].concat()).await.1;
+    assert_eq!(
+        listed(&[]).await,
+        "test   ./a.yaml  Test a (a)\ntest   ./b.yaml  Test b (b)\ntest   ./c.yaml  Test c (c)\n"
+    );
+    assert_eq!(listed(&["--grep", "Test [bc]"]).await.lines().count(), 2);
+    assert_eq!(listed(&["--id", "c"]).await, "test   ./c.yaml  Test c (c)\n");
+    assert_eq!(listed(&["--shard", "2/2"]).await, "test   ./b.yaml  Test b (b)\n");
+    let (code, _, err) = desk.run(&[".", "--grep", "nothing"]).await;
+    assert!(code == Some(1) && err.contains("none of 3 tests and suites is called `nothing`"), "{err}");
+
+    let (code, out, _) = desk.run(&["."]).await;
+    assert_eq!(code, Some(2), "{out}");
+    let (code, out, _) = desk.run(&[".", "--last-failed"]).await;
+    assert_eq!(code, Some(2), "{out}");
+    holds(&out, &["1 test: 0 passed, 1 failed"]);
+}
+
+#[tokio::test]
+async fn what_changed_since_a_commit_is_selected_with_the_files_that_it_names() {
+    let mut files = three();
+    files[2].1 =
+        files[2].1.replace("      method: GET\n", "      method: POST\n      bodyFile: ./body.txt\n");
+    let desk = Desk::with(&files).await;
+    std::fs::write(desk.path().join("body.txt"), "one").unwrap();
+    let git = async |arguments: &[&str]| {
+        let name = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
+        let status = Command::new("git").args(name).args(arguments).current_dir(desk.path()).output().await;
+        assert!(status.unwrap().status.success(), "{arguments:?}");
+    };
+    git(&["init", "-q"]).await;
+    git(&["add", "."]).await;
+    git(&["commit", "-q", "-m", "first"]).await;
+    let (code, _, err) = desk.run(&[".", "--only-changed"]).await;
+    assert_eq!((code, err.as_str()), (Some(0), "nothing is selected, so nothing is run\n"));
+    std::fs::write(desk.path().join("body.txt"), "two").unwrap();
+    std::fs::write(desk.path().join("d.yaml"), test("d", "/d", "")).unwrap();
+    let (_, out, _) = desk.run(&[".", "--only-changed", "--list"]).await;
+    assert_eq!(out, "test   ./c.yaml  Test c (c)\ntest   ./d.yaml  Test d (d)\n");
+}
+
+#[tokio::test]
+async fn nothing_new_begins_after_a_failure_if_so_wanted() {
+    let files =
+        [("a.yaml", test("a", "/bad", "")), ("b.yaml", test("b", "/b", "")), ("c.yaml", test("c", "/c", ""))];
+    let desk = Desk::with(&files).await;
+    let (code, out, _) = desk.run(&[".", "--parallel", "1", "--fail-fast", "--report", "json=r.json"]).await;
+    assert_eq!(code, Some(2), "{out}");
+    let report: Value = serde_json::from_str(&desk.read("r.json")).unwrap();
+    assert_eq!(report["tests"][0]["outcome"], "failed", "{report}");
+    assert_eq!(report["tests"][2]["outcome"], "skipped", "{report}");
+}
+
+#[tokio::test]
+async fn variables_come_from_files_and_secrets_are_shown_nowhere() {
+    let leaking = test("t", "/${var:KEY}", "")
+        .replace("attr:tracetest.response.status = 200", "attr:tracetest.response.body = \"${var:PLAIN}\"");
+    let desk =
+        Desk::with(&[("t.yaml", leaking), ("vars.env", "# for tests\nPLAIN='x y'\n".to_owned())]).await;
+    let all = "json=r.json,junit=r.xml,html=r.html,markdown=r.md,tap=r.tap,github";
+    let arguments =
+        ["t.yaml", "--env-file", "vars.env", "--secret", "KEY=hidden-value-1234", "--report", all, "-v"];
+    let (code, out, err) = desk.run(&arguments).await;
+    assert_eq!(code, Some(2), "{out}{err}");
+    holds(&out, &["expected x y"]);
+    let reports = ["r.json", "r.xml", "r.html", "r.md", "r.tap"].map(|name| desk.read(name)).concat();
+    for text in [out, err, reports] {
+        assert!(!text.contains("hidden-value"), "{text}");
+    }
+    let (code, _, err) = desk.run(&["t.yaml", "--env-file", "t.yaml"]).await;
+    assert!(code == Some(1) && err.contains("t.yaml:1: write NAME=VALUE"), "{err}");
+}
+
+#[tokio::test]
+async fn reports_are_written_at_once_and_programs_can_read_them() {
+    let desk = Desk::with(&three()).await;
+    let all = "json=r.json,junit=r.xml,html=r.html,markdown=r.md,github";
+    let (code, out, err) = desk.run(&[".", "--report", all]).await;
+    assert_eq!(code, Some(2), "{out}{err}");
+    let report: Value = serde_json::from_str(&desk.read("r.json")).unwrap();
+    assert_eq!(report["summary"], serde_json::json!({"tests": 3, "passed": 2, "failed": 1}));
+    assert_eq!((&report["tests"][1]["file"], &report["tests"][1]["line"]), (&"./b.yaml".into(), &1.into()));
+    assert_eq!(report["tests"][1]["verdict"]["specs"][0]["name"], "Answer");
+    holds(&desk.read("r.xml"), &["<testsuite name=\"Test b\"", "failures=\"1\""]);
+    holds(
+        &out,
+        &[
+            "::error file=./b.yaml,line=13,title=Test b failed::Answer › attr:tracetest.response.status = 200: ",
+        ],
+    );
+    holds(&desk.read("r.md"), &["### ❌ 2 of 3 tests passed", "| ❌ | Test b | failed |"]);
+    let page = desk.read("r.html");
+    holds(
+        &page,
+        &[
+            "<details open><summary><b class=\"failed\">failed</b> <span>Test b</span>",
+            "got 500, expected 200",
+        ],
+    );
+    assert!(!page.contains("http://") && !page.contains("<script"), "{page}");
+
+    // A report without a file has standard output for itself.
+    let (_, out, err) = desk.run(&["b.yaml", "c.yaml", "--report", "tap"]).await;
+    assert!(out.starts_with("TAP version 14\n1..2\nnot ok 1 - Test b\n  ---\n  outcome: failed\n"), "{out}");
+    assert!(out.ends_with("  ...\nok 2 - Test c\n"), "{out}");
+    holds(&err, &["2 tests: 1 passed, 1 failed"]);
+}
+
+#[tokio::test]
+async fn runs_say_where_they_come_from() {
+    let desk = Desk::with(&[("t.yaml", test("t", "/a", ""))]).await;
+    let server = Served::start(program(), "sqlite::memory:", &[]).await;
+    let mut command = Command::new(program());
+    command.args(["run", "t.yaml", "-s", &server.url(""), "--var", &format!("URL={}", desk.url)]);
+    let job = [("GITHUB_ACTIONS", "true"), ("GITHUB_HEAD_REF", "fix"), ("GITHUB_SHA", "abc123")];
+    let output = command.current_dir(desk.path()).envs(job).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let found = async |query: &str| -> Value {
+        crate::client()
+            .get(server.url(&format!("/api/runs?{query}")))
+            .send()
+            .await
+            .unwrap()
+            .json()
+            .await
+            .unwrap()
+    };
+    let run = found("source=cli&branch=fix").await;
+    assert_eq!(run["items"][0]["metadata"]["commit"], "abc123", "{run}");
+    assert_eq!(found("source=cli&branch=other").await["items"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn the_system_under_test_is_started_awaited_and_ended_with_its_children() {
+    let desk = Desk::with(&[("t.yaml", test("t", "/a", ""))]).await;
+    let port = port();
+    let pid = desk.path().join("pid");
+    // The shell's child serves; the shell itself waits for it.
+    let serve = format!(
+        "env > variables; sh -c 'echo $$ > {}; exec {} serve --server.httpPort {port} --otlp-grpc-addr off --otlp-http-addr off --database-url sqlite::memory:' & wait",
+        pid.display(),
+        program().display()
+    );
+    let ready = format!("http://127.0.0.1:{port}/");
+    let run = async |with: &str, more: &[&str]| {
+        let output = Command::new(program())
+            .args(["run", "t.yaml", "--var", &format!("URL={}", desk.url), "--with", with])
+            .args(more)
+            .current_dir(desk.path())
+            .env("HOME", desk.path().join("home"))
+            .output()
+            .await
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), text.into_owned())
+    };
+    let (code, text) = run(&serve, &["--ready", &ready]).await;
+    assert_eq!(code, Some(0), "{text}");
+    holds(
+        &desk.read("variables"),
+        &["OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:", "OTEL_BSP_SCHEDULE_DELAY=100"],
+    );
+    let stat = std::fs::read_to_string(Path::new("/proc").join(desk.read("pid").trim()).join("stat"));
+    // One that no parent has waited for is gone, too.
+    assert!(stat.as_ref().map_or(true, |stat| stat.contains(") Z ")), "the child is gone: {stat:?}");
+
+    let (code, text) = run("echo all is lost; exit 3", &["--ready", &ready]).await;
+    assert_eq!(code, Some(1), "{text}");
+    holds(&text, &["ended before the tests: exit status: 3", "  | all is lost"]);
+}
+
+#[tokio::test]
+async fn a_first_test_is_made_of_a_request() {
+    let desk = Desk::with(&[]).await;
+    let new = async |arguments: &[&str]| {
+        let output =
+            Command::new(program()).arg("new").args(arguments).current_dir(desk.path()).output().await;
+        let output = output.unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (code, out, err) = new(&["http://localhost:8080/orders?a=1&b=it's"]).await;
+    assert_eq!(code, Some(0), "{err}");
+    holds(&out, &["type: Test", "http://localhost:8080/orders?a=1&b=it's"]);
+    let command = "curl -X POST http://localhost:8080/orders -d '{}'";
+    let (code, out, err) = new(&[command, "--out", "tests"]).await;
+    assert_eq!(code, Some(0), "{err}");
+    let (checked, _, said) = desk.run(&[out.trim(), "--list"]).await;
+    assert_eq!(checked, Some(0), "{said}");
+    let (code, _, err) = new(&["--out", "tests", command]).await;
+    assert!(code == Some(1) && err.contains("is already there"), "{err}");
+}
