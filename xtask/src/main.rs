@@ -26,6 +26,7 @@ cargo xtask COMMAND
   bench NAME             measure ours beside a real Collector: ingest, overload, startup, judge, api
   conformance [DIR]      run the case files of a folder against the language
   golden [DIR]           replay recorded requests of the original against a fresh server
+  transcripts [FILE]     replay recorded command lines of the original with our program
   fuzz SECONDS [NAME...] throw random inputs at every reader, each for so long, with limits on stack and memory
   stress [CLIENTS] [S]   many clients at once on SQLite and PostgreSQL: nothing is lost (default: 200 for 60 s)
   adversary              attack a release build that has little memory: every attack is answered, the server stays
@@ -53,6 +54,11 @@ fn dispatch(args: &[String]) -> Result<()> {
         ["bench", rest @ ..] => bench::run(rest),
         ["conformance", rest @ ..] => workspace::example("qualitytrace-server", "conformance", rest),
         ["golden", rest @ ..] => workspace::example("qualitytrace-server", "golden", rest),
+        ["transcripts", rest @ ..] => {
+            // The replay runs the program itself.
+            process::run(&mut workspace::cargo(["build", "--quiet", "--package", "qualitytrace"]))?;
+            workspace::example("qualitytrace", "transcripts", rest)
+        }
         ["fuzz", seconds, names @ ..] => fuzz::run(seconds, names),
         ["stress", rest @ ..] => stress(rest),
         ["adversary"] => adversary::run(),

@@ -40,6 +40,7 @@ mod spool;
 mod startable;
 mod suites;
 mod systems;
+mod transcripts;
 mod unverified;
 mod uploads;
 mod usage;
