@@ -245,7 +245,9 @@ impl Plan {
         let context = RunContext { client, wanted, progress, interrupt, limit, halt };
         let suites = suites().map(|suite| self.run_suite(suite, context, ids).boxed());
         let tests = self.alone().map(|test| self.run_test(test, context, ids).boxed());
-        let all = futures_util::stream::iter(suites.chain(tests)).buffered(limit.followed());
+        // To stop at a failure, the verdicts of the tests before must be known.
+        let at_a_time = if manner.fail_fast { manner.parallel.max(1) } else { limit.followed() };
+        let all = futures_util::stream::iter(suites.chain(tests)).buffered(at_a_time);
         let mut all = std::pin::pin!(all.try_collect::<Vec<Vec<TestReport>>>());
         let reports = tokio::select! {
             reports = &mut all => reports?,
