@@ -78,10 +78,7 @@ impl Options {
         for line in &self.with {
             system.commands.push(Running::start(line, endpoint)?);
         }
-        if let Err(error) = self.until_ready(&mut system).await {
-            system.stop().await;
-            return Err(error);
-        }
+        self.until_ready(&mut system).await?;
         Ok(system)
     }
 
