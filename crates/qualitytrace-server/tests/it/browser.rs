@@ -214,6 +214,7 @@ async fn a_page_of_another_origin_reads_and_changes_nothing_in_any_way() {
         }
         bench.server.shutdown().await;
     }
+    chromium.close().await;
 }
 
 #[tokio::test]
@@ -241,6 +242,7 @@ async fn an_exporter_in_a_page_of_another_origin_delivers_its_spans() {
         }
         bench.server.shutdown().await;
     }
+    chromium.close().await;
 }
 
 #[tokio::test]
@@ -278,4 +280,5 @@ async fn the_sdk_in_a_page_of_another_origin_delivers_its_spans() {
     })
     .await;
     bench.server.shutdown().await;
+    chromium.close().await;
 }

@@ -12,12 +12,12 @@ use tokio::process::{Child, Command};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-/// A browser with an empty profile. It is killed on drop.
+/// A browser with an empty profile. It is killed on drop, if it was not closed.
 pub(super) struct Chromium {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     calls: u64,
-    // Field order is drop order: the browser ends before its folder goes.
-    _child: Child,
+    // Field order is drop order: the browser is killed before its folder goes.
+    child: Child,
     _folder: TempDir,
 }
 
@@ -71,7 +71,7 @@ impl Chromium {
         // The rest of its output must be read, or it would block.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let (socket, _) = tokio_tungstenite::connect_async(address).await.unwrap();
-        Some(Self { socket, calls: 0, _child: child, _folder: folder })
+        Some(Self { socket, calls: 0, child, _folder: folder })
     }
 
     /// Opens a page in a tab of its own and waits until it is loaded.
@@ -95,6 +95,12 @@ impl Chromium {
         let mut got = self.call(Some(page), "Runtime.evaluate", asked).await;
         assert_eq!(got.get("exceptionDetails"), None, "{got:#}");
         got["result"]["value"].take()
+    }
+
+    /// Ends the browser and waits until nothing writes to its folder any more.
+    pub(super) async fn close(mut self) {
+        self.call(None, "Browser.close", json!({})).await;
+        within(DEADLINE, "Chromium ends", self.child.wait()).await.unwrap();
     }
 
     async fn call(&mut self, page: Option<&Page>, method: &str, parameters: Value) -> Value {
