@@ -29,6 +29,7 @@ use crate::provision::Provisioning;
 use crate::store::Store;
 use crate::tls::Certificate;
 use crate::vault::KeySource;
+use crate::web::Page;
 
 /// The port of the API and everything else.
 pub const HTTP_PORT: u16 = 11633;
@@ -79,6 +80,8 @@ pub struct Config {
     pub safety: Safety,
     /// Definitions that are stored at the start.
     pub provisioning: Provisioning,
+    /// The page for browsers that the program embeds. No setting changes it.
+    pub page: Page,
 }
 
 /// The security settings: keys, tokens, hosts and certificates.
@@ -151,6 +154,7 @@ impl Default for Config {
             redact_headers: SECRET_HEADERS.map(str::to_owned).to_vec(),
             safety: Safety::default(),
             provisioning: Provisioning::default(),
+            page: Page::NONE,
         }
     }
 }

@@ -35,4 +35,5 @@ mod trace_cache;
 pub mod trigger;
 pub mod variables;
 pub mod vault;
+pub mod web;
 pub mod wire;

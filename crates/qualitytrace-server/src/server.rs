@@ -32,7 +32,7 @@ use crate::source::Source;
 use crate::store::{self, Store};
 use crate::tls::{self, Tls};
 use crate::vault::Vault;
-use crate::{listen, otlp, private, provision, retention};
+use crate::{listen, otlp, private, provision, retention, web};
 
 /// A running server.
 #[derive(Debug)]
@@ -164,11 +164,14 @@ impl Server {
         };
         let check = from_fn_with_state(guard.clone(), middleware::check);
         let same_origin = from_fn_with_state(guard, middleware::same_origin);
+        let page = from_fn_with_state(config.page, web::serve);
         let receive = from_fn_with_state(memory, memory::receive);
         let guarded = |routes: Routes| {
             let routes = routes.layer(from_fn(middleware::carry_out)).layer(receive.clone());
             let routes = routes.layer(from_fn(middleware::content_type));
-            let routes = recorder.refusals_of(routes.layer(check.clone()).layer(same_origin.clone()));
+            // The page's files are for everyone: who reads them still needs a token for all that they ask for.
+            let routes = routes.layer(check.clone()).layer(page.clone());
+            let routes = recorder.refusals_of(routes.layer(same_origin.clone()));
             // Requests to the OTLP endpoints are not recorded.
             let routes = routes.layer(from_fn(middleware::name));
             routes.layer(from_fn(crate::observability::recorded))

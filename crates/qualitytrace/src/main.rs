@@ -5,6 +5,7 @@ mod client;
 mod demo;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod malloc;
+mod page;
 mod report;
 mod terminal;
 

@@ -17,7 +17,13 @@ const CRATES: [(&str, &[&str]); 5] = [
     ("qualitytrace-server", &["qualitytrace-config", "qualitytrace-core", "qualitytrace-telemetry"]),
     (
         "qualitytrace",
-        &["qualitytrace-config", "qualitytrace-core", "qualitytrace-telemetry", "qualitytrace-server"],
+        &[
+            "qualitytrace-config",
+            "qualitytrace-core",
+            "qualitytrace-page",
+            "qualitytrace-telemetry",
+            "qualitytrace-server",
+        ],
     ),
     ("xtask", &["qualitytrace-testing"]),
 ];
@@ -49,7 +55,7 @@ struct Border {
     why: &'static str,
 }
 
-const BORDERS: [Border; 8] = [
+const BORDERS: [Border; 11] = [
     Border {
         within: &["crates/qualitytrace-core/src/", "crates/qualitytrace-config/src/"],
         except: &[],
@@ -125,6 +131,24 @@ const BORDERS: [Border; 8] = [
         words: &["axum"],
         why: "only what answers requests knows how they arrive: api, otlp, routes, observability, web, and the server that binds them",
     },
+    Border {
+        within: &["crates/qualitytrace-page/page/src/trace/"],
+        except: &[],
+        words: &["../api", "../draw", "../screens", "../ui", "react", "document", "window"],
+        why: "a trace is laid out without a browser: screens and drawings stand on it",
+    },
+    Border {
+        within: &["crates/qualitytrace-page/page/src/draw/"],
+        except: &[],
+        words: &["../api", "../screens", "../ui", "react"],
+        why: "what is drawn with every frame knows no screen",
+    },
+    Border {
+        within: &["crates/qualitytrace-page/page/src/"],
+        except: &["crates/qualitytrace-page/page/src/api/"],
+        words: &["fetch", "EventSource", "WebSocket", "XMLHttpRequest"],
+        why: "only `api` asks the server for anything",
+    },
 ];
 
 /// Reads the dependency graph from cargo.
@@ -196,7 +220,7 @@ pub(super) fn between_modules(tree: &Tree) -> Vec<Broken> {
     let mut broken = Vec::new();
     for border in &BORDERS {
         let below = |paths: &[&str], path: &str| paths.iter().any(|prefix| path.starts_with(prefix));
-        let inside = tree.files.iter().filter(|file| file.is_rust() && below(border.within, &file.path));
+        let inside = tree.files.iter().filter(|file| file.is_code() && below(border.within, &file.path));
         for file in inside.filter(|file| !below(border.except, &file.path)) {
             for (number, line) in file.code() {
                 for word in border.words.iter().filter(|word| has_word(line, word)) {
@@ -260,6 +284,16 @@ mod tests {
         let tree = Tree::of(&[past, ("crates/qualitytrace-server/src/trigger/connect.rs", text)]);
         let places: Vec<_> = between_modules(&tree).into_iter().map(|broken| broken.place).collect();
         assert_eq!(places, ["crates/qualitytrace-server/src/api/connection.rs:1"]);
+    }
+
+    #[test]
+    fn a_screen_that_asks_the_server_itself_is_found() {
+        let text = "const { refetch } = found;\nawait fetch(address(path));\n";
+        let page = "crates/qualitytrace-page/page/src";
+        let (screen, api) = (format!("{page}/screens/run.tsx"), format!("{page}/api/stream.ts"));
+        let tree = Tree::of(&[(screen.as_str(), text), (api.as_str(), text)]);
+        let places: Vec<_> = between_modules(&tree).into_iter().map(|broken| broken.place).collect();
+        assert_eq!(places, [format!("{screen}:2")]);
     }
 
     #[test]

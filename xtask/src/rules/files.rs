@@ -21,7 +21,7 @@ const FREE_TO_MENTION: [&str; 2] = ["xtask/src/rules/files.rs", "Cargo.lock"];
 /// Source files that are too long.
 pub(super) fn too_long(tree: &Tree) -> Vec<Broken> {
     let mut broken = Vec::new();
-    for file in tree.files.iter().filter(|file| file.is_rust()) {
+    for file in tree.files.iter().filter(|file| file.is_code()) {
         let lines = file.text.lines().count();
         if lines > MAX_LINES {
             let what = format!("has {lines} lines; split it below {MAX_LINES}, by what its parts decide");
@@ -107,8 +107,14 @@ mod tests {
     #[test]
     fn a_long_source_file_is_found() {
         let long = "x\n".repeat(MAX_LINES + 1);
-        let files = [("src/a.rs", long.as_str()), ("src/b.rs", "x\n"), ("data.txt", long.as_str())];
-        check(too_long, &files, &["src/a.rs"]);
+        let files = [
+            ("page/a.tsx", long.as_str()),
+            ("page/schema.gen.d.ts", long.as_str()),
+            ("src/a.rs", long.as_str()),
+            ("src/b.rs", "x\n"),
+            ("data.txt", long.as_str()),
+        ];
+        check(too_long, &files, &["page/a.tsx", "src/a.rs"]);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use anyhow::{Context as _, Result};
 use crate::workspace;
 
 /// Folders that tools make or that hold no text of ours.
-const SKIPPED: [&str; 7] = [".git", ".peers", ".venv", "target", "corpus", "artifacts", "node_modules"];
+const SKIPPED: [&str; 8] =
+    [".git", ".peers", ".venv", "target", "corpus", "artifacts", "node_modules", "dist"];
 
 /// One file: its path relative to the workspace, with `/` between the parts.
 #[derive(Debug)]
@@ -19,6 +20,12 @@ pub(super) struct Source {
 impl Source {
     pub(super) fn is_rust(&self) -> bool {
         Path::new(&self.path).extension().is_some_and(|extension| extension == "rs")
+    }
+
+    /// Whether people write it in a programming language: Rust, or the page's TypeScript.
+    pub(super) fn is_code(&self) -> bool {
+        let is_script = [".ts", ".tsx"].iter().any(|ending| self.path.ends_with(ending));
+        self.is_rust() || (is_script && !self.path.contains(".gen."))
     }
 
     /// The lines with their numbers, without comment lines.

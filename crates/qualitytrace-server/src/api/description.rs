@@ -4,13 +4,14 @@
 mod page;
 mod schemas;
 
+use axum::extract::State;
 use axum::response::Html;
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::ROUTES;
 use super::error::Error;
 use super::resources::sorts;
+use super::{App, ROUTES};
 use crate::access::Scope;
 use crate::routes::Route;
 use crate::routes::operation::{Content, Operation, of};
@@ -21,13 +22,19 @@ pub(super) async fn document() -> axum::Json<Value> {
     axum::Json(openapi())
 }
 
-/// The page at the root for browsers, also used by health checks of containers.
-pub(super) async fn home() -> Html<&'static str> {
-    Html(
+/// What stands at the root for clients that are no browsers, and for browsers where the page is not built in.
+pub(super) async fn home(State(app): State<App>) -> Html<String> {
+    let absent = app.config.get().page.absent.map_or_else(String::new, |why| {
+        format!(
+            "<p>The page is not built in: {}. With Node installed, <code>cargo build --release</code> builds it in.</p>",
+            page::escaped(why)
+        )
+    });
+    Html(format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Qualitytrace</title>\
          <body style=\"font-family:sans-serif\"><h1>Qualitytrace</h1>\
-         <p>The server is up. <a href=\"api/docs\">Its API</a> · <a href=\"api/tests\">its tests</a></p></html>",
-    )
+         <p>The server is up. <a href=\"api/docs\">Its API</a> · <a href=\"api/tests\">its tests</a></p>{absent}</html>"
+    ))
 }
 
 /// Serves the description as an HTML page.

@@ -18,9 +18,6 @@ use crate::routes::Routes;
 use crate::routes::operation::{Content, of, operation};
 use crate::store::is_in_memory;
 
-/// Why there is no page.
-const NO_PAGE: &str = "this version has no page; use the command line or the API, which /api/docs describes";
-
 /// Returns the route.
 pub(super) fn routes() -> Routes<App> {
     let described =
@@ -124,7 +121,7 @@ async fn info(State(app): State<App>, tenant: Tenant, headers: HeaderMap) -> Res
     let access = &config.safety.access;
     Ok(Json(Info {
         version: env!("CARGO_PKG_VERSION"),
-        page: Page { built: false, reason: Some(NO_PAGE) },
+        page: Page { built: config.page.absent.is_none(), reason: config.page.absent },
         prefix: config.path_prefix.clone(),
         scope: if access.check(Wanted::Change, token(&headers).as_deref()).is_ok() { "full" } else { "read" },
         token_required: !access.tokens.is_empty(),

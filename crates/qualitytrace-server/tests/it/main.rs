@@ -29,6 +29,7 @@ mod opening;
 mod origin;
 mod otlp;
 mod owed;
+mod page;
 mod parameters;
 mod poison;
 mod queue;

@@ -1,6 +1,7 @@
 //! `qualitytrace demo`.
 
 use std::fmt::Write;
+use std::io::IsTerminal as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,8 +21,7 @@ use super::run;
 use super::serve::start_logging;
 use crate::client::{Client, Wanted};
 use crate::demo::{Bug, EXAMPLES, Shop};
-use crate::report;
-use crate::terminal;
+use crate::{page, report, terminal};
 
 /// Failures are shown as they are, and not checked again.
 const MANNER: Manner = Manner {
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     /// Start the shop with one of its bugs; `list` prints their names
     #[arg(long = "break", value_name = "NAME")]
     bug: Option<String>,
-    /// Stay up after the tests, to explore
+    /// Stay up after the tests, to explore; at a terminal it does so anyway
     #[arg(long)]
     keep: bool,
     /// Run the tests this many times
@@ -61,14 +61,16 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
     };
     start_logging("warn", None);
     let token = OwnToken::random();
-    let server = start_server(options.keep, &token).await?;
+    // At a terminal a reader wants to look at what the report names.
+    let keep = options.keep || std::io::stdout().is_terminal();
+    let server = start_server(keep, &token).await?;
     let address = server.addresses().http;
     let shop = Shop::start(&format!("http://{address}"), bug).await?;
     terminal::out(&welcome(&shop, bug));
     let exit = rounds(address, &token, &shop, options.repeat).await;
-    if options.keep && exit.as_ref().is_ok_and(|exit| *exit != Exit::Interrupted) {
+    if keep && exit.as_ref().is_ok_and(|exit| *exit != Exit::Interrupted) {
         let file = token.written()?;
-        terminal::out(&next_steps(address, &file, &shop, bug));
+        terminal::out(&next_steps(address, &token, &file, &shop, bug));
         end_signal().await;
     }
     let stopped = shop.stop().await;
@@ -88,6 +90,7 @@ async fn start_server(keep: bool, token: &OwnToken) -> anyhow::Result<Server> {
         otlp_http: None,
         wait: Policy::PROMPT,
         safety: safety.clone(),
+        page: page::embedded(),
         ..Config::default()
     };
     if keep && let Ok(server) = Server::start(config(HTTP_PORT)).await {
@@ -137,8 +140,19 @@ fn welcome(shop: &Shop, bug: Option<Bug>) -> String {
     text
 }
 
-fn next_steps(server: SocketAddr, token: &TokenFile, shop: &Shop, bug: Option<Bug>) -> String {
+fn next_steps(
+    server: SocketAddr,
+    own: &OwnToken,
+    token: &TokenFile,
+    shop: &Shop,
+    bug: Option<Bug>,
+) -> String {
     let token = token.path().display();
+    // The part behind the `#` stays in the browser, which signs in with it.
+    let page = page::embedded().absent.map_or_else(
+        || format!("http://{server}/login#token={}", own.text()),
+        |why| format!("not built in: {why}"),
+    );
     let gateway = shop.gateway_url();
     let catalogue = shop.catalogue_address();
     let other = Bug::ALL.into_iter().find(|other| Some(*other) != bug).map_or("list", Bug::name);
@@ -146,6 +160,7 @@ fn next_steps(server: SocketAddr, token: &TokenFile, shop: &Shop, bug: Option<Bu
         "
 The shop and the server stay up until you press Ctrl-C. Things to try:
 
+  Open the page          {page}
   Go shopping            curl {gateway}/products
                          curl {gateway}/cart/grace
   Read a test            {FOLDER}/checkout.yaml

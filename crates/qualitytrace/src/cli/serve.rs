@@ -16,7 +16,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 use super::Exit;
 use super::reload::{Changes, Running};
 use super::settings::{self, ConfigOptions, SettingFlags};
-use crate::terminal;
+use crate::{page, terminal};
 
 /// Timeout for flushing the server's own telemetry at shutdown; the rest stays in the spool.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<Exit> {
     start_logging("info", Some(&telemetry));
     survive_full_disks();
     let changes = Changes::follow(resolved.file.as_deref()).context("failed to listen to SIGHUP")?;
-    let config = resolved.config;
+    let config = Config { page: page::embedded(), ..resolved.config };
     telemetry.observe_runtime(&tokio::runtime::Handle::current());
     let banner = Banner::of(&config);
     let is_exposed = config.is_exposed();
@@ -81,6 +81,7 @@ pub(crate) fn start_logging(level: &str, telemetry: Option<&Telemetry>) {
 
 /// The addresses and schemes of the server, for the banner.
 struct Banner {
+    page: String,
     main: String,
     otlp_scheme: &'static str,
 }
@@ -89,8 +90,10 @@ impl Banner {
     fn of(config: &Config) -> Self {
         let scheme = |is_secure: bool| if is_secure { "https" } else { "http" };
         let takes = if config.otlp { "API and OTLP" } else { "API" };
+        let main = scheme(config.safety.tls.is_some());
         Self {
-            main: format!("{takes:<13}  {}://", scheme(config.safety.tls.is_some())),
+            page: format!("{main}://"),
+            main: format!("{takes:<13}  {main}://"),
             otlp_scheme: scheme(config.safety.otlp_tls.is_some()),
         }
     }
@@ -99,8 +102,11 @@ impl Banner {
         let or_off = |address: Option<SocketAddr>| {
             address.map_or_else(|| "off".to_owned(), |address| format!("{}://{address}", self.otlp_scheme))
         };
+        let page = page::embedded()
+            .absent
+            .map_or_else(|| format!("{}{}", self.page, addresses.http), |why| format!("not built in: {why}"));
         format!(
-            "qualitytrace {} is ready in {} ms\n  {}{}\n  OTLP gRPC      {}\n  OTLP HTTP      {}\n",
+            "qualitytrace {} is ready in {} ms\n  Page           {page}\n  {}{}\n  OTLP gRPC      {}\n  OTLP HTTP      {}\n",
             env!("CARGO_PKG_VERSION"),
             began.elapsed().as_millis(),
             self.main,

@@ -1,0 +1,241 @@
+/** Every request of the page, in its own words. */
+import type { ColumnsAnswer } from "../trace/columns";
+import { address } from "./address";
+import { ask, client, Refused, type Shape, sentence } from "./client";
+
+/** Where a trace is: on its own, or of a run. */
+export type Source = { kind: "trace"; id: string } | { kind: "run"; test: string; run: number };
+
+export interface Trial {
+  specs: { name?: string; selector: string; assertions: string[] }[];
+  outputs?: { name: string; selector: string; value: string }[];
+}
+
+const AUGMENTED = { "X-Tracetest-Augmented": "true" } as const;
+const ofTrace = (source: { id: string }) => ({ path: { id: source.id } });
+const ofRun = (source: { test: string; run: number }) => ({ path: { id: source.test, number: source.run } });
+
+export const session = () => ask(client.GET("/api/session"));
+export const signIn = (token: string) => ask(client.POST("/api/session", { body: { token } }));
+export const signOut = () => ask(client.DELETE("/api/session"));
+export const info = () => ask(client.GET("/api/info"));
+
+export const tests = (take = 500, skip = 0) =>
+  ask(client.GET("/api/tests", { params: { query: { take, skip, sortBy: "last_run" }, header: AUGMENTED } }));
+export const test = (id: string) =>
+  ask(client.GET("/api/tests/{id}", { params: { path: { id }, header: AUGMENTED } }));
+export const deleteTest = (id: string) => ask(client.DELETE("/api/tests/{id}", { params: { path: { id } } }));
+
+export interface RunFilter {
+  test?: string;
+  outcome?: string;
+  branch?: string;
+  source?: string;
+  take?: number;
+  next?: string;
+}
+export const runs = (filter: RunFilter) =>
+  ask(client.GET("/api/runs", { params: { query: { ...filter, take: filter.take ?? 50 } } }));
+export const run = (test: string, number: number) =>
+  ask(
+    client.GET("/api/tests/{id}/run/{number}", {
+      params: { path: { id: test, number }, query: { without: "trace,results,linter" } },
+    }),
+  );
+export const verdict = (test: string, number: number) =>
+  ask(client.GET("/api/tests/{id}/run/{number}/verdict", { params: { path: { id: test, number } } }));
+export const events = (test: string, number: number) =>
+  ask(client.GET("/api/tests/{id}/run/{number}/events", { params: { path: { id: test, number } } }));
+
+export interface Variable {
+  key: string;
+  value: string;
+}
+export const startRun = (test: string, variables: Variable[] = [], variableSetId?: string) =>
+  ask(
+    client.POST("/api/tests/{id}/run", {
+      params: { path: { id: test } },
+      body: { variables, variableSetId, metadata: { source: "web" } },
+    }),
+  );
+export const stopRun = (test: string, number: number) =>
+  ask(client.POST("/api/tests/{id}/run/{number}/stop", { params: { path: { id: test, number } } }));
+export const judgeNow = (test: string, number: number) =>
+  ask(client.POST("/api/tests/{id}/run/{number}/skipPolling", { params: { path: { id: test, number } } }));
+
+export async function columns(
+  source: Source,
+  from: number,
+  revision: string | undefined,
+  signal: AbortSignal,
+): Promise<ColumnsAnswer> {
+  const query = from === 0 ? {} : { from: String(from), revision };
+  if (source.kind === "trace") {
+    return ask(client.GET("/api/traces/{id}/columns", { params: { ...ofTrace(source), query }, signal }));
+  }
+  const params = { ...ofRun(source), query };
+  return ask(client.GET("/api/tests/{id}/run/{number}/trace/columns", { params, signal }));
+}
+
+export function span(source: Source, id: string) {
+  if (source.kind === "trace") {
+    return ask(
+      client.GET("/api/traces/{id}/spans/{span}", { params: { path: { id: source.id, span: id } } }),
+    );
+  }
+  const path = { id: source.test, number: source.run, span: id };
+  return ask(client.GET("/api/tests/{id}/run/{number}/spans/{span}", { params: { path } }));
+}
+
+export function select(source: Source, body: { query: string } | { text: string }, signal?: AbortSignal) {
+  if (source.kind === "trace") {
+    return ask(client.POST("/api/traces/{id}/select", { params: ofTrace(source), body, signal }));
+  }
+  return ask(client.POST("/api/tests/{id}/run/{number}/select", { params: ofRun(source), body, signal }));
+}
+
+export function describe(source: Source, spanId: string, attribute?: string) {
+  const body = { spanId, attribute };
+  if (source.kind === "trace") {
+    return ask(client.POST("/api/traces/{id}/describe", { params: ofTrace(source), body }));
+  }
+  return ask(client.POST("/api/tests/{id}/run/{number}/describe", { params: ofRun(source), body }));
+}
+
+export function dryRun(source: Source, body: Trial, signal?: AbortSignal) {
+  if (source.kind === "trace") {
+    return ask(client.POST("/api/traces/{id}/dry-run", { params: ofTrace(source), body, signal }));
+  }
+  return ask(client.POST("/api/tests/{id}/run/{number}/dry-run", { params: ofRun(source), body, signal }));
+}
+
+export const dryRunLast = (test: string, body: Trial, last = 10) =>
+  ask(
+    client.PUT("/api/tests/{id}/dry-run", {
+      params: { path: { id: test }, query: { runs: String(last) } },
+      body,
+    }),
+  );
+
+export const complete = (
+  text: string,
+  at: number,
+  form: "selector" | "assertion" | "expression" | "template",
+  source: Source,
+  signal?: AbortSignal,
+) => {
+  const where = source.kind === "trace" ? { traceId: source.id } : { testId: source.test, run: source.run };
+  return ask(client.POST("/api/language/complete", { body: { text, at, in: form, ...where }, signal }));
+};
+
+/** A definition as its author wrote it, with the version to store it against. */
+export async function source(kind: "tests" | "testsuites" | "variablesets", id: string) {
+  const answer = await fetch(address(`/api/${kind}/${encodeURIComponent(id)}/source`), {
+    headers: { Accept: "text/yaml" },
+  });
+  const text = await answer.text();
+  if (!answer.ok) throw new Refused(answer.status, said(text, answer.status));
+  return { text, etag: answer.headers.get("ETag") ?? "*" };
+}
+
+/** The kinds of resources of which a server has one each. */
+export type Single = "datastores" | "pollingprofiles" | "analyzers" | "testrunners";
+
+/** A resource that exists once: as it was written, or with its defaults if it was never stored. */
+export async function current(kind: Single) {
+  const headers = { Accept: "text/yaml" };
+  const shown = await fetch(address(`/api/${kind}/current`), { headers });
+  const isWritten = shown.ok && shown.headers.get("ETag") !== '"0"';
+  const answer = isWritten ? await fetch(address(`/api/${kind}/current/source`), { headers }) : shown;
+  const text = await answer.text();
+  if (!answer.ok) throw new Refused(answer.status, said(text, answer.status));
+  return { text, etag: answer.headers.get("ETag") ?? "*" };
+}
+
+/** Tries the connection to the data store that is in force, step by step. */
+export async function testConnection() {
+  const stored = await ask(client.GET("/api/datastores/{id}", { params: { path: { id: "current" } } }));
+  return ask(client.POST("/api/config/connection", { body: stored.spec }));
+}
+
+/** Stores a definition; with a version, only if that is still the stored one. */
+export async function store(
+  kind: "tests" | "testsuites" | "variablesets" | Single,
+  text: string,
+  id?: string,
+  etag?: string,
+) {
+  const headers: HeadersInit = { "Content-Type": "text/yaml", Accept: "application/json" };
+  if (etag !== undefined) headers["If-Match"] = etag;
+  const path = id === undefined ? `/api/${kind}` : `/api/${kind}/${encodeURIComponent(id)}`;
+  const method = id === undefined ? "POST" : "PUT";
+  const answer = await fetch(address(path), { method, headers, body: text });
+  const body = await answer.text();
+  if (!answer.ok) throw new Refused(answer.status, said(body, answer.status));
+  const warning = answer.headers.get("X-Qualitytrace-Warning");
+  return {
+    stored: JSON.parse(body) as { spec: { id: string; name?: string; version?: number | null } },
+    warning,
+  };
+}
+
+function said(body: string, status: number): string {
+  try {
+    return sentence(JSON.parse(body), status);
+  } catch {
+    return sentence(body, status);
+  }
+}
+
+export const editSource = (id: string, version: number, changes: Change[]) =>
+  ask(client.POST("/api/tests/{id}/source/edit", { params: { path: { id } }, body: { version, changes } }));
+
+export type Change =
+  | { type: "addSpec"; spec: { name?: string | null; selector: string; assertions: string[] } }
+  | { type: "addOutput"; output: { name: string; selector: string; value: string } }
+  | { type: "addAssertion"; spec: number; assertion: string };
+
+export interface TraceFilter {
+  service?: string;
+  name?: string;
+  status?: string;
+  minDuration?: string;
+  attribute?: string;
+  take?: number;
+  next?: string;
+}
+export const traces = (filter: TraceFilter) =>
+  ask(client.GET("/api/traces", { params: { query: { ...filter, take: filter.take ?? 50 } } }));
+export const testOfTrace = (id: string, spanId?: string) =>
+  ask(client.POST("/api/traces/{id}/test", { params: { path: { id } }, body: { spanId } }));
+
+export const compare = (a: string, b: string, only: boolean) =>
+  ask(
+    client.GET("/api/compare", {
+      params: { query: { a, b, only: only ? "differences" : undefined, take: 5000 } },
+    }),
+  );
+
+export const services = () => ask(client.GET("/api/services"));
+export const ingestStatus = () => ask(client.GET("/api/ingest/status"));
+export const telemetryStatus = () => ask(client.GET("/api/telemetry/status"));
+
+export const suites = () =>
+  ask(client.GET("/api/testsuites", { params: { query: { take: 200 }, header: AUGMENTED } }));
+export const suite = (id: string) =>
+  ask(client.GET("/api/testsuites/{id}", { params: { path: { id }, header: AUGMENTED } }));
+export const suiteRuns = (id: string) =>
+  ask(client.GET("/api/testsuites/{id}/run", { params: { path: { id }, query: { take: 20 } } }));
+export const suiteRun = (id: string, number: number) =>
+  ask(client.GET("/api/testsuites/{id}/run/{number}", { params: { path: { id, number } } }));
+export const startSuite = (id: string, variables: Variable[] = []) =>
+  ask(client.POST("/api/testsuites/{id}/run", { params: { path: { id } }, body: { variables } }));
+
+export const variableSets = () => ask(client.GET("/api/variablesets", { params: { query: { take: 200 } } }));
+
+export type Verdict = Shape<"RunVerdict">;
+export type Spec = Shape<"ShortSpec">;
+export type SpanDetail = Shape<"SpanDetail">;
+export type RunSummary = Shape<"RunSummary">;
+export type TestSpec = Shape<"TestSpec">;
+export type TraceSummary = Shape<"TraceSummary">;

@@ -1,0 +1,165 @@
+/** The minimap: how many spans are open at each moment, and a brush for the part that is shown. */
+import { duration } from "../text/format";
+import type { View } from "../trace/view";
+import { fitted, theme } from "./theme";
+
+export class Minimap {
+  private readonly host: HTMLElement;
+  private readonly canvas: HTMLCanvasElement;
+  private readonly brush: HTMLDivElement;
+  private readonly handles: HTMLDivElement[];
+  private readonly resizing: ResizeObserver;
+  private view: View | undefined;
+  private leave = () => {};
+  private frame = 0;
+
+  constructor(host: HTMLElement) {
+    this.host = host;
+    this.canvas = document.createElement("canvas");
+    this.canvas.dataset.testid = "minimap";
+    this.canvas.setAttribute("role", "img");
+    this.brush = document.createElement("div");
+    this.brush.className = "mm-brush";
+    this.handles = ["Zoom start", "Zoom end"].map((name, index) => this.handle(name, index));
+    host.append(this.canvas, this.brush, ...this.handles);
+    this.canvas.addEventListener("pointerdown", (event) => this.onDrag(event));
+    this.canvas.addEventListener("dblclick", () =>
+      this.view?.setZoom(this.view.tree.from, this.view.tree.to),
+    );
+    this.resizing = new ResizeObserver(() => this.schedule());
+    this.resizing.observe(host);
+  }
+
+  show(view: View): void {
+    this.leave();
+    this.view = view;
+    this.leave = view.subscribe(() => this.schedule());
+    this.schedule();
+  }
+
+  destroy(): void {
+    this.leave();
+    cancelAnimationFrame(this.frame);
+    this.resizing.disconnect();
+    this.host.replaceChildren();
+  }
+
+  schedule(): void {
+    if (this.frame !== 0) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.draw();
+    });
+  }
+
+  private draw(): void {
+    const view = this.view;
+    if (view === undefined) return;
+    const { clientWidth: width, clientHeight: height } = this.host;
+    const context = fitted(this.canvas, width, height);
+    if (context === null || width === 0) return;
+    const { trace, tree } = view;
+    const colours = theme();
+    const columns = Math.max(1, Math.floor(width));
+    const open = new Float64Array(columns + 1);
+    const errors = new Uint8Array(columns + 1);
+    const at = (moment: number) =>
+      Math.max(
+        0,
+        Math.min(columns - 1, Math.floor(((moment - tree.from) / (tree.to - tree.from)) * columns)),
+      );
+    for (let row = 0; row < trace.total; row += 1) {
+      const first = at(trace.start[row]);
+      const last = at(trace.start[row] + Math.max(0, trace.duration[row]));
+      open[first] += 1;
+      open[Math.min(last + 1, columns)] -= 1;
+      if (trace.isError(row)) errors[first] = 1;
+    }
+    let most = 1;
+    for (let column = 0, now = 0; column < columns; column += 1) {
+      now += open[column];
+      open[column] = now;
+      most = Math.max(most, now);
+    }
+    context.fillStyle = colours.text3;
+    for (let column = 0; column < columns; column += 1) {
+      const tall = (Math.sqrt(open[column]) / Math.sqrt(most)) * (height - 6);
+      context.globalAlpha = 0.55;
+      context.fillRect(column, height - tall, 1, tall);
+      if (errors[column] === 1) {
+        context.globalAlpha = 1;
+        context.fillStyle = colours.failed;
+        context.fillRect(column, 0, 2, 4);
+        context.fillStyle = colours.text3;
+      }
+    }
+    context.globalAlpha = 1;
+    this.canvas.setAttribute("aria-label", `${trace.total} spans in ${duration(tree.to - tree.from)}`);
+    const share = (moment: number) => (moment - tree.from) / (tree.to - tree.from);
+    const [from, to] = [share(view.from), share(view.to)];
+    this.brush.hidden = view.zoom === undefined;
+    this.brush.style.left = `${from * 100}%`;
+    this.brush.style.width = `${(to - from) * 100}%`;
+    [from, to].forEach((one, index) => {
+      const handle = this.handles[index];
+      handle.style.left = `${one * 100}%`;
+      handle.setAttribute("aria-valuenow", String(Math.round(one * 1000) / 10));
+      handle.setAttribute("aria-valuetext", duration(one * (tree.to - tree.from)));
+    });
+  }
+
+  private handle(name: string, index: number): HTMLDivElement {
+    const handle = document.createElement("div");
+    handle.className = "mm-handle";
+    handle.tabIndex = 0;
+    handle.setAttribute("role", "slider");
+    handle.setAttribute("aria-label", name);
+    handle.setAttribute("aria-valuemin", "0");
+    handle.setAttribute("aria-valuemax", "100");
+    handle.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1 }[event.key];
+      if (step === undefined || this.view === undefined) return;
+      event.preventDefault();
+      const by = step * (this.view.tree.to - this.view.tree.from) * (event.shiftKey ? 0.1 : 0.01);
+      this.setEnd(index, (index === 0 ? this.view.from : this.view.to) + by);
+    });
+    handle.addEventListener("pointerdown", (event) => {
+      handle.setPointerCapture(event.pointerId);
+      const move = (moved: PointerEvent) => this.setEnd(index, this.moment(moved.clientX));
+      handle.addEventListener("pointermove", move);
+      handle.addEventListener("pointerup", () => handle.removeEventListener("pointermove", move), {
+        once: true,
+      });
+    });
+    return handle;
+  }
+
+  private setEnd(index: number, moment: number): void {
+    const view = this.view;
+    if (view === undefined) return;
+    if (index === 0) view.setZoom(Math.min(moment, view.to - 1), view.to);
+    else view.setZoom(view.from, Math.max(moment, view.from + 1));
+  }
+
+  private moment(clientX: number): number {
+    const view = this.view!;
+    const box = this.canvas.getBoundingClientRect();
+    return view.tree.from + ((clientX - box.left) / box.width) * (view.tree.to - view.tree.from);
+  }
+
+  private onDrag(event: PointerEvent): void {
+    if (this.view === undefined || event.button !== 0) return;
+    this.canvas.setPointerCapture(event.pointerId);
+    const begin = this.moment(event.clientX);
+    const startX = event.clientX;
+    const move = (moved: PointerEvent) => {
+      if (Math.abs(moved.clientX - startX) < 3) return;
+      const end = this.moment(moved.clientX);
+      this.view?.setZoom(Math.min(begin, end), Math.max(begin, end));
+    };
+    this.canvas.addEventListener("pointermove", move);
+    this.canvas.addEventListener("pointerup", () => this.canvas.removeEventListener("pointermove", move), {
+      once: true,
+    });
+  }
+}

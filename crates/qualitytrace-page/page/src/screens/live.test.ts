@@ -1,0 +1,59 @@
+import { expect, test, vi } from "vitest";
+
+vi.stubGlobal("document", { baseURI: "http://127.0.0.1/" });
+const { fold } = await import("./live");
+
+const start = {
+  events: [],
+  phase: "",
+  outcome: "running",
+  isOver: false,
+  spans: 0,
+  owed: undefined,
+  verdict: undefined,
+  analysis: undefined,
+  problem: undefined,
+  corrected: undefined,
+  waitEnded: undefined,
+  reply: undefined,
+  trigger: undefined,
+  began: undefined,
+  ended: undefined,
+} as Parameters<typeof fold>[0];
+
+const verdict = (outcome: string) => ({ outcome, missing: [], specs: [], outputs: [] });
+const owed = { what: "owed", at: "5", spans: 3, debts: [{ kind: "answer", text: "a call" }], specs: [] };
+const after = (...events: Parameters<typeof fold>[1][]) => events.reduce(fold, start);
+
+test("a waiting run shows what it owes, and a judged one does not", () => {
+  const waiting = after({ what: "created", at: 1e6 }, { what: "arrived", at: 2e6, spans: 2 }, owed);
+  expect([waiting.phase, waiting.spans, waiting.owed?.debts.length, waiting.isOver]).toEqual([
+    "Waiting",
+    3,
+    1,
+    false,
+  ]);
+  const judged = fold(waiting, { what: "judged", at: 3e6, verdict: verdict("failed") });
+  expect([judged.phase, judged.outcome, judged.owed, judged.isOver]).toEqual([
+    "Failed",
+    "failed",
+    undefined,
+    true,
+  ]);
+  expect([judged.began, judged.ended]).toEqual([1, 3]);
+  expect(fold(judged, owed).owed).toBeUndefined();
+});
+
+test("late spans correct a verdict and say what it was before", () => {
+  const corrected = after(
+    { what: "judged", at: 1, verdict: verdict("failed") },
+    { what: "late", at: 2, spans: 1, before: "failed", verdict: verdict("passed") },
+  );
+  expect([corrected.outcome, corrected.corrected]).toEqual(["passed", { before: "failed", spans: 1 }]);
+});
+
+test("a run without a verdict says why", () => {
+  const broken = after({ what: "triggerFailed", at: 1, message: "connection refused" });
+  expect([broken.outcome, broken.problem]).toEqual(["broken", "connection refused"]);
+  expect(after({ what: "stopped", at: 1 }).outcome).toBe("stopped");
+});

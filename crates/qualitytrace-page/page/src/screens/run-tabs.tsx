@@ -1,0 +1,202 @@
+/** The tabs of a run beside its trace and its verdict: trigger, events, automate. */
+import { address } from "../api/address";
+import { bytes, duration, shown } from "../text/format";
+import { Icon } from "../ui/glyphs";
+import { Command, Copy } from "../ui/parts";
+import type { DraftState } from "./draft";
+import type { Live, RunEvent } from "./live";
+
+/** Longer bodies are cut: the page stays usable. */
+const LONGEST_BODY = 200_000;
+
+export function TriggerTab({ live, draft }: { live: Live; draft: DraftState }) {
+  const { reply, trigger } = live;
+  const spanId = live.events.find((event) => event.what === "triggering")?.spanId as string | undefined;
+  const assert = (attribute: string, label: string) =>
+    spanId === undefined ? undefined : () => draft.begin({ spanId, attribute, label });
+  const request = trigger?.httpRequest as
+    | { method?: string; url?: string; headers?: { key: string; value: string }[]; body?: string }
+    | undefined;
+  return (
+    <div className="two">
+      <section className="half" aria-label="Request">
+        <h2>Request</h2>
+        {trigger === undefined && <p className="faint">Not sent yet.</p>}
+        {request !== undefined && (
+          <>
+            <p className="mono strong">
+              {request.method} {request.url}
+            </p>
+            <Headers headers={request.headers ?? []} />
+            {request.body && <Body text={request.body} />}
+          </>
+        )}
+        {trigger !== undefined && request === undefined && <Body text={JSON.stringify(trigger, null, 2)} />}
+      </section>
+      <section className="half" aria-label="Answer">
+        <h2>
+          Answer <span className="faint">{reply && took(live)}</span>
+        </h2>
+        {reply === undefined && <p className="faint">No answer yet.</p>}
+        {reply !== undefined && (
+          <>
+            <p className="mono strong">
+              {reply.status ?? reply.statusCode ?? reply.type}{" "}
+              <AssertOn name="Assert status" onClick={assert("tracetest.response.status", "status")} />
+            </p>
+            <Headers headers={reply.headers ?? []} />
+            {reply.body !== undefined && reply.body !== "" && (
+              <>
+                <p>
+                  <AssertOn name="Assert body" onClick={assert("tracetest.response.body", "body")} />
+                  <span className="faint">
+                    {bytes(reply.body.length)}
+                    {reply.truncated === true && ", cut by the server"}
+                  </span>
+                </p>
+                <Body text={reply.body} />
+              </>
+            )}
+          </>
+        )}
+      </section>
+    </div>
+  );
+}
+
+function AssertOn({ name, onClick }: { name: string; onClick: (() => void) | undefined }) {
+  if (onClick === undefined) return null;
+  return (
+    <button type="button" className="assert" aria-label={name} title={name} onClick={onClick}>
+      <Icon name="plus" /> Assert
+    </button>
+  );
+}
+
+function took(live: Live): string {
+  const at = (what: string) => Number(live.events.find((event) => event.what === what)?.at ?? 0);
+  return duration(at("triggered") - at("triggering"));
+}
+
+function Headers({ headers }: { headers: { key: string; value: string }[] }) {
+  return (
+    <table className="attributes" aria-label="Headers">
+      <tbody>
+        {headers.map((header, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: a header may be there twice
+          <tr key={index}>
+            <th scope="row">{shown(header.key, 200)}</th>
+            <td>
+              <code>{shown(header.value, 2000)}</code>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Body({ text }: { text: string }) {
+  let full = text;
+  if (text.length <= LONGEST_BODY && /^\s*[[{]/.test(text)) {
+    try {
+      full = JSON.stringify(JSON.parse(text), null, 2);
+    } catch {
+      // Not JSON: it is shown as it is.
+    }
+  }
+  return (
+    <div className="body">
+      <Copy text={text} name="Copy body" />
+      <pre>{full.slice(0, LONGEST_BODY)}</pre>
+      {full.length > LONGEST_BODY && (
+        <p className="faint">{bytes(full.length - LONGEST_BODY)} more are not shown.</p>
+      )}
+    </div>
+  );
+}
+
+export function EventsTab({ live }: { live: Live }) {
+  const [first] = live.events;
+  const began = Number(first?.at ?? 0);
+  return (
+    <div className="scroll">
+      <table className="list" aria-label="Events">
+        <thead>
+          <tr>
+            <th className="right narrow">Time</th>
+            <th>Event</th>
+            <th>What</th>
+          </tr>
+        </thead>
+        <tbody>
+          {live.events.map((event) => (
+            <tr key={event.seq}>
+              <td className="right number">{duration(Number(event.at) - began)}</td>
+              <th scope="row">{event.what}</th>
+              <td className="faint">{told(event)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** What an event says beside its name. */
+function told(event: RunEvent): string {
+  const { what, seq, at, ...rest } = event;
+  if (what === "judged") return String((event.verdict as { outcome?: string }).outcome);
+  if (what === "analyzed") return `score ${(event.analysis as { score?: number }).score}`;
+  if (what === "triggered") return String((event.reply as { status?: string }).status ?? "");
+  if (what === "resolved") return String((event.trigger as { type?: string } | undefined)?.type ?? "");
+  if (typeof event.message === "string") return event.message;
+  const text = Object.entries(rest).map(
+    ([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`,
+  );
+  return shown(text.join(" · "), 400);
+}
+
+export function AutomateTab(props: {
+  id: string;
+  run: number;
+  name: string;
+  variables: { key?: string; value?: string }[] | null | undefined;
+}) {
+  const { id, run } = props;
+  const server = address("");
+  const pairs = (props.variables ?? [])
+    .map(({ key = "", value = "" }) => ` --var ${key}=${quoted(value)}`)
+    .join("");
+  const link = address(`/test/${encodeURIComponent(id)}/run`);
+  const exported = address(`/api/tests/${encodeURIComponent(id)}/run/${run}`);
+  return (
+    <div className="pad automate">
+      <h2>Command line</h2>
+      <Command text={`qualitytrace run ${quoted(`${id}.yaml`)} --server ${server}${pairs}`} />
+      <h2>Continuous integration</h2>
+      <Command text={`qualitytrace run tests/ --server ${server} --junit report.xml`} />
+      <h2>Run link</h2>
+      <p className="faint">Opens this page, starts a run, and shows it.</p>
+      <Command text={link} />
+      <h2>Export</h2>
+      <p>
+        <a href={`${exported}/junit.xml`} download={`${id}-${run}.xml`}>
+          JUnit
+        </a>{" "}
+        ·{" "}
+        <a href={`${exported}/export`} download={`${id}-${run}.json`}>
+          Run with its test
+        </a>{" "}
+        ·{" "}
+        <a href={address(`/api/tests/${encodeURIComponent(id)}/source`)} download={`${id}.yaml`}>
+          Definition
+        </a>
+      </p>
+    </div>
+  );
+}
+
+function quoted(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}

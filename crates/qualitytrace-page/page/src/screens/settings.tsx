@@ -1,0 +1,140 @@
+/** What a server has one of: data store, polling profile, analyzer, test runner. `/settings?tab=` */
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+import type { Shape } from "../api/client";
+import { current, type Single, store, testConnection } from "../api/requests";
+import { OutcomeWord } from "../ui/glyphs";
+import { Loading, Problem, useTitle } from "../ui/parts";
+import { Header } from "./header";
+import { useMayChange } from "./shell";
+
+const TABS: Record<string, { kind: Single; title: string; about: string }> = {
+  dataStore: { kind: "datastores", title: "Data store", about: "Where traces come from." },
+  polling: { kind: "pollingprofiles", title: "Waiting", about: "How long a run waits for its trace." },
+  analyzer: { kind: "analyzers", title: "Analyzer", about: "Rules that every trace is held against." },
+  testRunner: { kind: "testrunners", title: "Gates", about: "What a run must pass." },
+};
+
+export function SettingsScreen() {
+  const search = useSearch({ from: "/settings" });
+  const tab = search.tab !== undefined && search.tab in TABS ? search.tab : "dataStore";
+  useTitle("Settings");
+  return (
+    <>
+      <Header title="Settings" />
+      <div className="tabs" role="tablist" aria-label="Settings">
+        {Object.entries(TABS).map(([name, { title }]) => (
+          <Link
+            key={name}
+            role="tab"
+            aria-selected={name === tab}
+            to="/settings"
+            search={{ tab: name } as never}
+          >
+            {title}
+          </Link>
+        ))}
+        <span className="faint about">{TABS[tab].about}</span>
+      </div>
+      <Resource key={tab} kind={TABS[tab].kind} title={TABS[tab].title} />
+    </>
+  );
+}
+
+function Resource({ kind, title }: { kind: Single; title: string }) {
+  const stored = useQuery({ queryKey: ["current", kind], queryFn: () => current(kind) });
+  const client = useQueryClient();
+  const mayChange = useMayChange();
+  const [text, setText] = useState<string>();
+  const [isSaved, setSaved] = useState(false);
+  const [problem, setProblem] = useState<unknown>();
+  if (stored.isPending) return <Loading />;
+  if (stored.isError) return <Problem error={stored.error} retry={() => stored.refetch()} />;
+  const isChanged = text !== undefined && text !== stored.data.text;
+  const save = async () => {
+    try {
+      await store(kind, text ?? "", "current", stored.data.etag);
+      setProblem(undefined);
+      setText(undefined);
+      setSaved(true);
+      await client.invalidateQueries({ queryKey: ["current", kind] });
+    } catch (error) {
+      setProblem(error);
+    }
+  };
+  return (
+    <div className="definition">
+      <textarea
+        aria-label={title}
+        className="editor"
+        spellCheck={false}
+        readOnly={!mayChange}
+        value={text ?? stored.data.text}
+        onChange={(event) => setText(event.target.value)}
+      />
+      {problem !== undefined && <Problem error={problem} />}
+      {kind === "datastores" && mayChange && <ConnectionTest />}
+      <footer>
+        {isSaved && !isChanged && <span className="saved">Saved</span>}
+        <span className="grow" />
+        {isChanged && (
+          <>
+            <button type="button" onClick={() => setText(undefined)}>
+              Discard
+            </button>
+            <button type="button" className="primary" onClick={save}>
+              Save
+            </button>
+          </>
+        )}
+      </footer>
+    </div>
+  );
+}
+
+const STEPS = [
+  ["portCheck", "The port answers"],
+  ["connectivity", "A connection is made"],
+  ["authentication", "It lets us in"],
+  ["fetchTraces", "Traces can be read"],
+] as const;
+
+function ConnectionTest() {
+  const [tried, setTried] = useState<Shape<"Connection">>();
+  const [isTrying, setTrying] = useState(false);
+  const [problem, setProblem] = useState<unknown>();
+  const attempt = async () => {
+    setTrying(true);
+    try {
+      setTried(await testConnection());
+      setProblem(undefined);
+    } catch (error) {
+      setProblem(error);
+    }
+    setTrying(false);
+  };
+  const steps = STEPS.map(([name, words]) => ({ words, step: tried?.[name] }));
+  const taken = steps.filter(({ step }) => step?.status !== undefined || step?.passed !== undefined);
+  return (
+    <section className="connection-test" aria-label="Connection test">
+      <button type="button" disabled={isTrying} onClick={attempt}>
+        Test the connection
+      </button>
+      {problem !== undefined && <Problem error={problem} />}
+      {tried !== undefined && taken.length === 0 && (
+        <span className="faint">Traces are sent to this server: there is nothing to connect to.</span>
+      )}
+      {taken.map(({ words, step }) => (
+        <p key={words}>
+          <OutcomeWord
+            outcome={step?.passed === true ? "passed" : step?.status === "skipped" ? "stopped" : "failed"}
+          >
+            {words}
+          </OutcomeWord>{" "}
+          <span className="faint">{[step?.message, step?.error].filter(Boolean).join(": ")}</span>
+        </p>
+      ))}
+    </section>
+  );
+}

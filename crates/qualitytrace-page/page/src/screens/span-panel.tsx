@@ -1,0 +1,281 @@
+/** One span in full. */
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { type Source, type SpanDetail, span } from "../api/requests";
+import { duration, nanoseconds, shown } from "../text/format";
+import { Icon } from "../ui/glyphs";
+import { Copy, Loading, Problem } from "../ui/parts";
+
+type Attribute = SpanDetail["attributes"][number];
+const TABS = ["Attributes", "Events", "Links", "Logs", "Raw"] as const;
+
+export interface AssertTarget {
+  spanId: string;
+  attribute?: string;
+  label: string;
+}
+
+export function SpanPanel(props: {
+  source: Source;
+  spanId: string;
+  onClose: () => void;
+  onAssert?: (target: AssertTarget) => void;
+}) {
+  const { source, spanId, onClose, onAssert } = props;
+  const [tab, setTab] = useState<(typeof TABS)[number]>("Attributes");
+  const [filter, setFilter] = useState("");
+  const detail = useQuery({
+    queryKey: ["span", source, spanId],
+    queryFn: () => span(source, spanId),
+    placeholderData: (before) => before,
+  });
+  const it = detail.data;
+  return (
+    <aside className="panel" aria-label="Span details">
+      {detail.isError && <Problem error={detail.error} retry={() => detail.refetch()} />}
+      {it === undefined && detail.isPending && <Loading />}
+      {it !== undefined && (
+        <>
+          <header className="panel-head">
+            <h2>{shown(it.name, 300)}</h2>
+            <button type="button" className="quiet small" aria-label="Close details" onClick={onClose}>
+              <Icon name="close" />
+            </button>
+          </header>
+          <Facts it={it} onAssert={onAssert} />
+          <div className="tabs small" role="tablist" aria-label="Span">
+            {TABS.map((name) => (
+              <button
+                key={name}
+                type="button"
+                role="tab"
+                aria-selected={tab === name}
+                onClick={() => setTab(name)}
+              >
+                {name} {badge(it, name)}
+              </button>
+            ))}
+          </div>
+          <div className="panel-body">
+            {tab === "Attributes" && (
+              <>
+                <input
+                  type="search"
+                  className="filter"
+                  aria-label="Filter attributes"
+                  placeholder="Filter attributes"
+                  value={filter}
+                  onChange={(event) => setFilter(event.target.value)}
+                />
+                <Attributes it={it} filter={filter} onAssert={onAssert} />
+              </>
+            )}
+            {tab === "Events" && <Events it={it} />}
+            {tab === "Links" && <Links it={it} />}
+            {tab === "Logs" && <Logs it={it} />}
+            {tab === "Raw" && <pre className="raw">{JSON.stringify(it, null, 2).slice(0, 200_000)}</pre>}
+          </div>
+        </>
+      )}
+    </aside>
+  );
+}
+
+function Facts({ it, onAssert }: { it: SpanDetail; onAssert?: (target: AssertTarget) => void }) {
+  const length = nanoseconds(it.duration) ?? 0;
+  return (
+    <dl className="facts">
+      <dt>Service</dt>
+      <dd>{shown(it.service, 200) || "none"}</dd>
+      <dt>Kind</dt>
+      <dd>{it.kind}</dd>
+      <dt>Duration</dt>
+      <dd>
+        {it.end === null ? "not ended" : duration(length)}
+        {onAssert !== undefined && (
+          <AssertButton
+            name="Assert duration"
+            onClick={() =>
+              onAssert({ spanId: it.spanId, attribute: "tracetest.span.duration", label: "duration" })
+            }
+          />
+        )}
+      </dd>
+      {it.status !== "unset" && (
+        <>
+          <dt>Status</dt>
+          <dd className={it.status === "error" ? "bad" : undefined}>
+            {it.status} {shown(it.statusMessage, 500)}
+          </dd>
+        </>
+      )}
+      <dt>Span id</dt>
+      <dd className="mono">
+        {it.spanId.slice(0, 8)} <Copy text={it.spanId} name="Copy span id" />
+      </dd>
+    </dl>
+  );
+}
+
+function AssertButton({ name, onClick }: { name: string; onClick: () => void }) {
+  return (
+    <button type="button" className="assert" aria-label={name} title={name} onClick={onClick}>
+      <Icon name="plus" /> Assert
+    </button>
+  );
+}
+
+function badge(it: SpanDetail, tab: (typeof TABS)[number]) {
+  const size = {
+    Attributes: it.attributes.length + it.resource.attributes.length + it.scope.attributes.length,
+    Events: it.events.length,
+    Links: it.links.length,
+    Logs: it.logCount,
+    Raw: 0,
+  }[tab];
+  return size > 0 ? <span className="badge">{size}</span> : null;
+}
+
+function Attributes(props: { it: SpanDetail; filter: string; onAssert?: (target: AssertTarget) => void }) {
+  const { it, filter, onAssert } = props;
+  const scope = [it.scope.name, it.scope.version].filter((part) => part !== "").join(" ");
+  const parts: [string, Attribute[], boolean][] = [
+    ["Span", it.attributes, true],
+    ["Resource", it.resource.attributes, true],
+    [scope === "" ? "Scope" : `Scope ${shown(scope, 100)}`, it.scope.attributes, false],
+  ];
+  const wanted = filter.toLowerCase();
+  const isWanted = (one: Attribute) => `${one.key} ${text(one.value)}`.toLowerCase().includes(wanted);
+  return (
+    <table className="attributes" aria-label="Attributes">
+      {parts.map(([title, attributes, canAssert]) => {
+        const rows = attributes.filter(isWanted);
+        if (rows.length === 0) return null;
+        return (
+          <tbody key={title}>
+            <tr>
+              <th colSpan={2} scope="rowgroup">
+                {title}
+              </th>
+            </tr>
+            {rows.map((one) => (
+              <tr key={one.key}>
+                <th scope="row" title={one.key}>
+                  {shown(one.key, 200)}
+                </th>
+                <td>
+                  <Value attribute={one} />
+                  <span className="actions">
+                    <Copy text={text(one.value)} name={`Copy ${one.key}`} />
+                    {canAssert && onAssert !== undefined && (
+                      <AssertButton
+                        name={`Assert ${one.key}`}
+                        onClick={() => onAssert({ spanId: it.spanId, attribute: one.key, label: one.key })}
+                      />
+                    )}
+                  </span>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        );
+      })}
+    </table>
+  );
+}
+
+/** The text of a value. */
+export function text(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+const LONG = 300;
+
+function Value({ attribute }: { attribute: Attribute }) {
+  const [isWhole, setWhole] = useState(false);
+  const full = pretty(text(attribute.value));
+  const isLong = full.length > LONG || full.includes("\n");
+  return (
+    <>
+      <code className={`value ${attribute.type}`} title={attribute.type}>
+        {shown(full, isWhole ? 100_000 : LONG)}
+      </code>
+      {isLong && full.length > LONG && (
+        <button type="button" className="link" onClick={() => setWhole(!isWhole)}>
+          {isWhole ? "less" : `all ${full.length} characters`}
+        </button>
+      )}
+    </>
+  );
+}
+
+/** JSON is set out over lines. */
+function pretty(value: string): string {
+  if (value.length > 100_000 || !/^\s*[[{]/.test(value)) return value;
+  try {
+    return JSON.stringify(JSON.parse(value), null, 2);
+  } catch {
+    return value;
+  }
+}
+
+function Pairs({ attributes }: { attributes: Attribute[] }) {
+  return (
+    <dl className="pairs">
+      {attributes.map((one) => (
+        <div key={one.key}>
+          <dt>{shown(one.key, 200)}</dt>
+          <dd>
+            <Value attribute={one} />
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Events({ it }: { it: SpanDetail }) {
+  if (it.events.length === 0) return <p className="faint pad">This span has no events.</p>;
+  const start = BigInt(it.start);
+  return it.events.map((event, index) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: events have no id, and never change their order
+    <section className="entry" key={index}>
+      <h3>
+        {shown(event.name, 200)}{" "}
+        <span className="faint">{duration(Number(BigInt(event.time) - start))} after its start</span>
+      </h3>
+      <Pairs attributes={event.attributes} />
+    </section>
+  ));
+}
+
+function Links({ it }: { it: SpanDetail }) {
+  if (it.links.length === 0) return <p className="faint pad">This span links to no other.</p>;
+  return it.links.map((link) => (
+    <section className="entry" key={`${link.traceId}${link.spanId}`}>
+      <h3 className="mono">
+        <Link to="/trace/$id" params={{ id: link.traceId }} search={{ span: link.spanId }}>
+          {link.traceId.slice(0, 8)} / {link.spanId.slice(0, 8)}
+        </Link>
+      </h3>
+      <Pairs attributes={link.attributes} />
+    </section>
+  ));
+}
+
+function Logs({ it }: { it: SpanDetail }) {
+  if (it.logs.length === 0) return <p className="faint pad">No log record names this span.</p>;
+  const start = BigInt(it.start);
+  return it.logs.map((log, index) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: log records have no id, and never change their order
+    <section className="entry" key={index}>
+      <h3>
+        {log.severityText || log.eventName || "log"}{" "}
+        <span className="faint">{duration(Number(BigInt(log.time) - start))} after its start</span>
+      </h3>
+      <p className="mono">{shown(text(log.body.value), 2000)}</p>
+      <Pairs attributes={log.attributes} />
+    </section>
+  ));
+}

@@ -1,0 +1,224 @@
+/** All tests: `/tests`. */
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+import { startRun, type TestSpec, tests } from "../api/requests";
+import { count } from "../text/format";
+import { Icon, OutcomeGlyph, outcomeOf } from "../ui/glyphs";
+import { Ago, Command, Duration, Empty, Loading, Problem, useTitle } from "../ui/parts";
+import { Header } from "./header";
+import { HistoryStrip } from "./history-strip";
+import { useSearchChange } from "./search";
+import { useMayChange } from "./shell";
+import { useStart, VariablesDialog } from "./start-run";
+
+const OUTCOMES = ["passed", "failed", "inconclusive", "broken", "stopped"];
+
+export function TestsScreen() {
+  const search = useSearch({ from: "/tests" });
+  const change = useSearchChange();
+  const navigate = useNavigate();
+  const mayChange = useMayChange();
+  const start = useStart();
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [failure, setFailure] = useState<unknown>();
+  const known = useQuery({ queryKey: ["tests"], queryFn: () => tests(), refetchInterval: 5000 });
+  useTitle("Tests");
+  const all = (known.data?.items ?? []).map((item) => item.spec);
+  const shown = all.filter((test) => isShown(test, search));
+  const triggers = [...new Set(all.map((test) => test.trigger?.type ?? ""))].filter(Boolean).sort();
+  const runChosen = async () => {
+    try {
+      await Promise.all([...chosen].map((id) => startRun(id)));
+      await navigate({ to: "/runs" });
+    } catch (problem) {
+      setFailure(problem);
+    }
+  };
+  return (
+    <>
+      <Header
+        title="Tests"
+        state={<span className="faint number">{known.data && count(known.data.count)}</span>}
+      >
+        {mayChange && chosen.size > 0 && (
+          <button type="button" aria-label="Run selected" onClick={runChosen}>
+            Run {chosen.size} selected
+          </button>
+        )}
+        {mayChange && (
+          <Link to="/test/create" className="button primary">
+            New test
+          </Link>
+        )}
+      </Header>
+      <div className="filters">
+        <input
+          type="search"
+          aria-label="Filter tests"
+          placeholder="Filter tests"
+          value={search.query ?? ""}
+          onChange={(event) => change({ query: event.target.value || undefined }, true)}
+        />
+        <select
+          aria-label="Outcome"
+          value={search.outcome ?? ""}
+          onChange={(event) => change({ outcome: event.target.value || undefined }, false)}
+        >
+          <option value="">any outcome</option>
+          {OUTCOMES.map((outcome) => (
+            <option key={outcome}>{outcome}</option>
+          ))}
+        </select>
+        <select
+          aria-label="Trigger"
+          value={search.trigger ?? ""}
+          onChange={(event) => change({ trigger: event.target.value || undefined }, false)}
+        >
+          <option value="">any trigger</option>
+          {triggers.map((trigger) => (
+            <option key={trigger}>{trigger}</option>
+          ))}
+        </select>
+      </div>
+      {failure !== undefined && <Problem error={failure} />}
+      {start.problem !== undefined && <Problem error={start.problem} />}
+      {known.isPending && <Loading />}
+      {known.isError && <Problem error={known.error} retry={() => known.refetch()} />}
+      {known.data?.count === 0 && (
+        <Empty>
+          <p>There are no tests yet.</p>
+          <Command text="qualitytrace run my-test.yaml --server-url URL" />
+          <p>
+            or <Link to="/test/create">write one here</Link>, or <Link to="/traces">make one of a trace</Link>
+            .
+          </p>
+        </Empty>
+      )}
+      {known.data !== undefined && known.data.count > 0 && (
+        <div className="scroll">
+          <table className="list" aria-label="Tests">
+            <thead>
+              <tr>
+                <th className="narrow" aria-label="Select" />
+                <th>Test</th>
+                <th>Last 20</th>
+                <th className="right">Duration</th>
+                <th className="right">Flaky</th>
+                <th>Last run</th>
+                <th className="narrow" aria-label="Actions" />
+              </tr>
+            </thead>
+            <tbody>
+              {shown.map((test) => (
+                <Row
+                  key={test.id}
+                  test={test}
+                  isChosen={chosen.has(test.id ?? "")}
+                  onChoose={(isChosen) => {
+                    const next = new Set(chosen);
+                    if (isChosen) next.add(test.id ?? "");
+                    else next.delete(test.id ?? "");
+                    setChosen(next);
+                  }}
+                  onRun={mayChange ? () => start.begin(test.id ?? "", test.name ?? "") : undefined}
+                />
+              ))}
+            </tbody>
+          </table>
+          {shown.length === 0 && <p className="faint pad">No test matches these filters.</p>}
+        </div>
+      )}
+      <VariablesDialog start={start} />
+    </>
+  );
+}
+
+function isShown(test: TestSpec, search: { query?: string; outcome?: string; trigger?: string }): boolean {
+  const text = `${test.name} ${test.id} ${test.description ?? ""}`.toLowerCase();
+  const last = test.summary?.lastRun?.outcome ?? undefined;
+  return (
+    text.includes((search.query ?? "").toLowerCase()) &&
+    (search.outcome === undefined || last === search.outcome) &&
+    (search.trigger === undefined || test.trigger?.type === search.trigger)
+  );
+}
+
+function Row(props: {
+  test: TestSpec;
+  isChosen: boolean;
+  onChoose: (isChosen: boolean) => void;
+  onRun?: () => void;
+}) {
+  const { test, isChosen, onChoose, onRun } = props;
+  const id = test.id ?? "";
+  const { summary } = test;
+  const history = summary?.history ?? [];
+  const durations = history.map((one) => Number(one.duration ?? 0)).filter((one) => one > 0);
+  durations.sort((a, b) => a - b);
+  const middle = durations[Math.floor(durations.length / 2)];
+  const [last] = history;
+  const flaky = summary?.flakiness;
+  return (
+    <tr>
+      <td>
+        {onRun !== undefined && (
+          <input
+            type="checkbox"
+            aria-label={`Select ${test.name}`}
+            checked={isChosen}
+            onChange={(event) => onChoose(event.target.checked)}
+          />
+        )}
+      </td>
+      <th scope="row">
+        <span className="with-glyph">
+          {last === undefined ? (
+            <span className="glyph" />
+          ) : (
+            <OutcomeGlyph outcome={outcomeOf(last.outcome)} />
+          )}
+          <Link to="/test/$id" params={{ id }}>
+            {test.name}
+          </Link>
+          <span className="faint trigger">{entryPoint(test)}</span>
+        </span>
+      </th>
+      <td>
+        <HistoryStrip history={history} />
+      </td>
+      <td className="right">
+        <Duration ns={middle} />
+      </td>
+      <td className="right number">
+        {flaky ? `${Math.round((flaky.rate ?? 0) * 100)} %` : <span className="faint">–</span>}
+      </td>
+      <td>
+        {last === undefined ? (
+          <span className="faint">never</span>
+        ) : (
+          <Link to="/test/$id/run/$run" params={{ id, run: String(last.run) }}>
+            <Ago at={summary?.lastRun?.time} />
+          </Link>
+        )}
+      </td>
+      <td>
+        {onRun !== undefined && (
+          <button type="button" className="quiet" aria-label={`Run ${test.name}`} title="Run" onClick={onRun}>
+            <Icon name="play" />
+          </button>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+/** What a test triggers, in a few words. */
+export function entryPoint(test: TestSpec): string {
+  const { trigger } = test;
+  if (trigger?.httpRequest) return `${trigger.httpRequest.method ?? "GET"} ${trigger.httpRequest.url ?? ""}`;
+  if (trigger?.grpc) return `${trigger.grpc.service ?? ""}/${trigger.grpc.method ?? ""}`;
+  if (trigger?.graphql) return `GraphQL ${trigger.graphql.url ?? ""}`;
+  if (trigger?.kafka) return `Kafka ${trigger.kafka.topic ?? ""}`;
+  return trigger?.type ?? "";
+}

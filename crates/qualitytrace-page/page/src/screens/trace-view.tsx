@@ -1,0 +1,261 @@
+/** A trace, wherever it is shown: search, minimap, waterfall and the selected span. */
+import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+import { columns, type Source } from "../api/requests";
+import { Flame } from "../draw/flame";
+import { Minimap } from "../draw/minimap";
+import { Waterfall } from "../draw/waterfall";
+import { counted, duration } from "../text/format";
+import { Follower } from "../trace/follower";
+import { View } from "../trace/view";
+import { Loading, Problem } from "../ui/parts";
+import { onThemeChange } from "../ui/theme";
+import { type AssertTarget, SpanPanel } from "./span-panel";
+import { TraceSearch } from "./trace-search";
+import { TraceTable } from "./trace-table";
+
+/** What of the view is in the address. */
+export type TraceSearchParams = {
+  span?: string;
+  q?: string;
+  only?: string;
+  view?: string;
+};
+
+const VIEWS = ["waterfall", "flame", "table"] as const;
+type Kind = (typeof VIEWS)[number];
+
+export interface TraceViewProps {
+  source: Source;
+  search: TraceSearchParams;
+  onSearch: (change: TraceSearchParams, isTyping: boolean) => void;
+  /** Changes when there may be new spans. */
+  pulse?: number;
+  /** Whether more spans are expected. */
+  isLive?: boolean;
+  /** The spans that failed assertions are about. */
+  failedSpans?: readonly string[];
+  onAssert?: (target: AssertTarget) => void;
+}
+
+export function TraceView(props: TraceViewProps) {
+  const { source, search, onSearch, pulse, isLive = false, failedSpans, onAssert } = props;
+  const key = source.kind === "trace" ? source.id : `${source.test}/${source.run}`;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the key says what the source is
+  const follower = useMemo(() => new Follower((...asked) => columns(source, ...asked)), [key]);
+  const version = useSyncExternalStore(follower.subscribe, follower.snapshot);
+  const [view, setView] = useState<View>();
+
+  useEffect(() => () => follower.stop(), [follower]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each pulse asks for what is new
+  useEffect(() => void follower.refresh(), [follower, pulse]);
+  useEffect(() => {
+    if (version === 0) return;
+    setView((before) => {
+      if (before?.trace === follower.trace) {
+        before.sync();
+        return before;
+      }
+      performance.mark("qt:data");
+      return new View(follower.trace);
+    });
+  }, [follower, version]);
+
+  const select = useCallback(
+    (row: number) => {
+      const id = row >= 0 && row < follower.trace.total ? follower.trace.id(row) : undefined;
+      onSearch({ span: id }, true);
+    },
+    [follower, onSearch],
+  );
+
+  const wanted = search.span;
+  const kind: Kind = VIEWS.find((one) => one === search.view) ?? "waterfall";
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the wanted span may be among the new ones
+  useEffect(() => {
+    if (view === undefined) return;
+    const row = wanted === undefined ? -1 : view.trace.row(wanted);
+    if (row !== view.selected && (row >= 0 || wanted === undefined)) view.select(row);
+  }, [view, wanted, version]);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a failed span may be among the new ones
+  useEffect(() => {
+    view?.setMarks((failedSpans ?? []).map((id) => view.trace.row(id)));
+  }, [view, failedSpans, version]);
+
+  if (follower.error !== undefined && follower.trace.total === 0) {
+    return <Problem error={follower.error} retry={() => follower.refresh()} />;
+  }
+  if (view === undefined) return <Loading />;
+  if (follower.trace.total === 0) {
+    return <p className="faint pad">{isLive ? "No span has arrived yet." : "This trace has no spans."}</p>;
+  }
+  return (
+    <div className="trace">
+      <TraceSearch
+        source={source}
+        view={view}
+        version={isLive ? version : 0}
+        query={search.q ?? ""}
+        isOnly={search.only === "1"}
+        onChange={(q, isOnly) => onSearch({ q: q || undefined, only: isOnly ? "1" : undefined }, true)}
+      />
+      <Toolbar view={view} version={version} kind={kind} onKind={(next) => onSearch({ view: next }, false)} />
+      <div className={wanted === undefined ? "trace-body" : "trace-body with-panel"}>
+        {kind === "waterfall" && (
+          <Canvas
+            view={view}
+            isLive={isLive}
+            onSelect={select}
+            onEscape={() => onSearch({ span: undefined }, true)}
+          />
+        )}
+        {kind === "flame" && <FlameView view={view} onSelect={select} />}
+        {kind === "table" && (
+          <TraceTable
+            view={view}
+            version={version}
+            onSelect={select}
+            onFind={(q) => onSearch({ q, view: undefined }, false)}
+          />
+        )}
+        {wanted !== undefined && (
+          <SpanPanel
+            source={source}
+            spanId={wanted}
+            onClose={() => onSearch({ span: undefined }, true)}
+            onAssert={onAssert}
+          />
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Toolbar(props: {
+  view: View;
+  version: number;
+  kind: Kind;
+  onKind: (kind: Kind | undefined) => void;
+}) {
+  const { view, version, kind, onKind } = props;
+  const host = useRef<HTMLDivElement>(null);
+  const [isCritical, setCritical] = useState(false);
+  useEffect(() => {
+    const minimap = new Minimap(host.current!);
+    minimap.show(view);
+    const leave = onThemeChange(() => minimap.schedule());
+    return () => {
+      leave();
+      minimap.destroy();
+    };
+  }, [view]);
+  const { trace, tree } = view;
+  return (
+    <div className="toolbar" data-version={version}>
+      <div className="minimap" ref={host} />
+      <div className="segments" role="radiogroup" aria-label="View">
+        {VIEWS.map((one) => (
+          <button
+            key={one}
+            type="button"
+            role="radio"
+            aria-checked={one === kind}
+            onClick={() => onKind(one === "waterfall" ? undefined : one)}
+          >
+            {one[0].toUpperCase() + one.slice(1)}
+          </button>
+        ))}
+      </div>
+      <div className="buttons">
+        <span className="faint summary">
+          {counted(trace.total, "span")} · {counted(trace.services.length, "service")} ·{" "}
+          {duration(tree.to - tree.from)}
+        </span>
+        <button type="button" className="quiet" onClick={() => view.collapseAll(true)}>
+          Collapse all
+        </button>
+        <button type="button" className="quiet" onClick={() => view.collapseAll(false)}>
+          Expand all
+        </button>
+        <button
+          type="button"
+          role="switch"
+          className="switch"
+          aria-checked={isCritical}
+          onClick={() => {
+            view.showCritical(!isCritical);
+            setCritical(!isCritical);
+          }}
+        >
+          Critical path
+        </button>
+        <button type="button" className="quiet" onClick={() => view.setZoom(tree.from, tree.to)}>
+          Reset zoom
+        </button>
+      </div>
+    </div>
+  );
+}
+
+function FlameView({ view, onSelect }: { view: View; onSelect: (row: number) => void }) {
+  const host = useRef<HTMLDivElement>(null);
+  const flame = useRef<Flame>(undefined);
+  useEffect(() => {
+    const made = new Flame(host.current!);
+    flame.current = made;
+    made.show(view);
+    const leave = onThemeChange(() => made.schedule());
+    return () => {
+      leave();
+      made.destroy();
+    };
+  }, [view]);
+  useEffect(() => {
+    if (flame.current !== undefined) flame.current.onSelect = onSelect;
+  });
+  return <div className="flame" ref={host} />;
+}
+
+function Canvas(props: {
+  view: View;
+  isLive: boolean;
+  onSelect: (row: number) => void;
+  onEscape: () => void;
+}) {
+  const { view, isLive, onSelect, onEscape } = props;
+  const host = useRef<HTMLDivElement>(null);
+  const waterfall = useRef<Waterfall>(undefined);
+  useEffect(() => {
+    const made = new Waterfall(host.current!);
+    waterfall.current = made;
+    made.show(view);
+    const leave = onThemeChange(() => made.schedule());
+    performance.mark("qt:rows");
+    requestAnimationFrame(() => requestAnimationFrame(() => performance.mark("qt:ready")));
+    return () => {
+      leave();
+      made.destroy();
+    };
+  }, [view]);
+  useEffect(() => {
+    const made = waterfall.current;
+    if (made === undefined) return;
+    made.onSelect = onSelect;
+    made.onOpen = onSelect;
+    made.onEscape = onEscape;
+    made.texts = {
+      missing: (id) => `parent ${id.slice(0, 8)} ${isLive ? "is not here yet" : "never came"}`,
+    };
+    made.schedule();
+  });
+  return (
+    <div className="waterfall">
+      <div className="wf-head" aria-hidden="true">
+        <span className="wf-name">Span</span>
+        <span className="wf-service">Service</span>
+        <span className="wf-duration">Duration</span>
+      </div>
+      <div className="wf-host" ref={host} />
+    </div>
+  );
+}

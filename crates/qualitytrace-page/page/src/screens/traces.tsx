@@ -1,0 +1,164 @@
+/** What arrived, newest first: `/traces`. */
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link, useSearch } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import { type TraceSummary, traces } from "../api/requests";
+import { follow } from "../api/stream";
+import { count, counted } from "../text/format";
+import { Icon } from "../ui/glyphs";
+import { Ago, Duration, Loading, Problem, useSettled, useTitle } from "../ui/parts";
+import { setConnected } from "./connection";
+import { FirstMinutes } from "./first-minutes";
+import { Header } from "./header";
+import { useSearchChange } from "./search";
+
+const FIELDS = [
+  { name: "service", label: "Service" },
+  { name: "name", label: "Name" },
+  { name: "minDuration", label: "Longer than", hint: "longer than, e.g. 200ms" },
+  { name: "attribute", label: "Attribute", hint: "attribute, e.g. http.route=/cart" },
+] as const;
+
+export function TracesScreen() {
+  const search = useSearch({ from: "/traces" });
+  const change = useSearchChange();
+  const [isPaused, setPaused] = useState(false);
+  const [arrived, setArrived] = useState(0);
+  const filter = useSettled(search, 250);
+  useTitle("Traces");
+  const found = useInfiniteQuery({
+    queryKey: ["traces", filter],
+    queryFn: ({ pageParam }) => traces({ ...filter, next: pageParam }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    placeholderData: (before) => before,
+  });
+  const { refetch } = found;
+  useEffect(
+    () =>
+      follow(
+        "/api/traces/stream",
+        (data) => {
+          const { what, spans } = data as { what: string; spans?: number };
+          if (what === "arrived") setArrived((before) => before + (spans ?? 0));
+        },
+        (connection) => setConnected(connection !== "lost"),
+      ),
+    [],
+  );
+  // biome-ignore lint/correctness/useExhaustiveDependencies: arrivals make the list old
+  useEffect(() => {
+    if (isPaused) return;
+    const timer = setTimeout(() => void refetch(), 300);
+    return () => clearTimeout(timer);
+  }, [arrived, isPaused, refetch]);
+  const items = found.data?.pages.flatMap((page) => page.items) ?? [];
+  const isFiltered = Object.keys(search).length > 0;
+  if (found.isSuccess && items.length === 0 && !isFiltered) return <FirstMinutes />;
+  return (
+    <>
+      <Header
+        title="Traces"
+        state={arrived > 0 && <span className="faint number">{counted(arrived, "span")} since you look</span>}
+      >
+        <button type="button" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
+          {isPaused ? "Resume" : "Pause"}
+        </button>
+      </Header>
+      <form className="filters" aria-label="Filter traces" onSubmit={(event) => event.preventDefault()}>
+        {FIELDS.map((field) => (
+          <input
+            key={field.name}
+            type="search"
+            aria-label={field.label}
+            placeholder={"hint" in field ? field.hint : field.label.toLowerCase()}
+            value={search[field.name] ?? ""}
+            onChange={(event) => change({ [field.name]: event.target.value || undefined }, true)}
+          />
+        ))}
+        <select
+          aria-label="Status"
+          value={search.status ?? ""}
+          onChange={(event) => change({ status: event.target.value || undefined }, false)}
+        >
+          <option value="">any status</option>
+          <option>ok</option>
+          <option>error</option>
+          <option>unset</option>
+        </select>
+      </form>
+      {found.isPending && <Loading />}
+      {found.isError && <Problem error={found.error} retry={() => found.refetch()} />}
+      {found.isSuccess && items.length === 0 && <p className="faint pad">No trace matches these filters.</p>}
+      {items.length > 0 && <Table items={items} />}
+      {found.hasNextPage && (
+        <p className="pad">
+          <button type="button" onClick={() => found.fetchNextPage()}>
+            More traces
+          </button>
+        </p>
+      )}
+    </>
+  );
+}
+
+function Table({ items }: { items: TraceSummary[] }) {
+  return (
+    <div className="scroll">
+      <table className="list" aria-label="Traces">
+        <thead>
+          <tr>
+            <th>Trace</th>
+            <th>Service</th>
+            <th className="right">Spans</th>
+            <th className="right">Services</th>
+            <th className="right">Duration</th>
+            <th>Began</th>
+            <th className="narrow" aria-label="Actions" />
+          </tr>
+        </thead>
+        <tbody>
+          {items.map((trace) => (
+            <tr key={trace.traceId}>
+              <th scope="row">
+                <span className="with-glyph">
+                  {trace.status === "error" ? (
+                    <i className="wf-mark error" title="has an error" />
+                  ) : (
+                    <span className="glyph" />
+                  )}
+                  <Link to="/trace/$id" params={{ id: trace.traceId }}>
+                    {trace.name || "(no name)"}
+                  </Link>
+                  <span className="faint mono trigger">{trace.traceId.slice(0, 8)}</span>
+                </span>
+              </th>
+              <td>{trace.service}</td>
+              <td className="right number">{count(trace.spans)}</td>
+              <td className="right number" title={trace.services.join(", ")}>
+                {trace.services.length}
+              </td>
+              <td className="right">
+                <Duration ns={trace.duration} />
+              </td>
+              <td>
+                <Ago at={trace.startTime} />
+              </td>
+              <td>
+                <Link
+                  className="button quiet"
+                  to="/test/create"
+                  search={{ trace: trace.traceId } as never}
+                  aria-label="Make a test"
+                  title="Make a test of it"
+                >
+                  <Icon name="plus" />
+                </Link>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,107 @@
+/** Small parts that several screens use. */
+import { type ReactNode, useEffect, useState } from "react";
+import { Refused } from "../api/client";
+import { ago, durationParts, moment } from "../text/format";
+import { Icon } from "./glyphs";
+
+/** A duration, its unit in a quieter colour. */
+export function Duration({ ns }: { ns: number | undefined }) {
+  if (ns === undefined) return <span className="faint">–</span>;
+  const [value, unit] = durationParts(ns);
+  return (
+    <span className="number">
+      {value} <span className="unit">{unit}</span>
+    </span>
+  );
+}
+
+/** A moment in words; in full on hover and focus. */
+export function Ago({ at }: { at: string | number | undefined | null }) {
+  const now = useNow(10_000);
+  if (at === undefined || at === null || at === "") return <span className="faint">–</span>;
+  const then = typeof at === "number" ? at : Date.parse(at);
+  if (!Number.isFinite(then) || then <= 0) return <span className="faint">never</span>;
+  return (
+    <time dateTime={new Date(then).toISOString()} title={moment(then)}>
+      {ago(then, now)}
+    </time>
+  );
+}
+
+/** The time, again and again. */
+export function useNow(every: number): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), every);
+    return () => clearInterval(timer);
+  }, [every]);
+  return now;
+}
+
+/** A value after it has not changed for a while. */
+export function useSettled<T>(value: T, after: number): T {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), after);
+    return () => clearTimeout(timer);
+  }, [value, after]);
+  return settled;
+}
+
+/** Copies a text; the button says so for a moment. */
+export function Copy({ text, name }: { text: string; name: string }) {
+  const [isCopied, setCopied] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard?.writeText(text);
+    setCopied(true);
+    setTimeout(() => setCopied(false), 1200);
+  };
+  return (
+    <button type="button" className="quiet small" aria-label={name} title={name} onClick={copy}>
+      <Icon name={isCopied ? "check" : "copy"} />
+    </button>
+  );
+}
+
+/** What went wrong, where it happened, and a way on. */
+export function Problem({ error, retry }: { error: unknown; retry?: () => void }) {
+  const message = error instanceof Error ? error.message : String(error);
+  const isMissing = error instanceof Refused && error.status === 404;
+  return (
+    <div className="problem" role="alert">
+      <p>{isMissing ? "There is nothing at this address. It may have been removed." : message}</p>
+      {retry !== undefined && (
+        <button type="button" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** Something that takes longer than a moment. */
+export function Loading() {
+  return <div className="loading" aria-busy="true" />;
+}
+
+/** What a screen says that has nothing to show: the next step. */
+export function Empty({ children }: { children: ReactNode }) {
+  return <div className="empty">{children}</div>;
+}
+
+/** A command to copy. */
+export function Command({ text }: { text: string }) {
+  return (
+    <div className="command">
+      <code>{text}</code>
+      <Copy text={text} name="Copy" />
+    </div>
+  );
+}
+
+/** Sets the title of the tab. */
+export function useTitle(title: string): void {
+  useEffect(() => {
+    document.title = title === "" ? "Qualitytrace" : `${title} · Qualitytrace`;
+  }, [title]);
+}
