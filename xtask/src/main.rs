@@ -9,6 +9,7 @@ mod adversary;
 mod bench;
 mod features;
 mod fuzz;
+mod page;
 mod peers;
 mod process;
 mod rules;
@@ -22,6 +23,7 @@ cargo xtask COMMAND
   test [--no-peers]      everything: house rules, formatting, lints, tests with real PostgreSQL and real peers
   rules                  the house rules alone: arrows between modules, names, sizes, stray paths
   features               the telemetry crate with each of its features alone, with none and with all
+  page                   serve the page for browsers with hot reload, against the server in QUALITYTRACE_SERVER
   peers [NAME...]        install real peers (otelcol, postgres, systems, ...) and print where they are
   bench NAME             measure ours beside a real Collector: ingest, overload, startup, judge, api
   conformance [DIR]      run the case files of a folder against the language
@@ -50,6 +52,7 @@ fn dispatch(args: &[String]) -> Result<()> {
         ["test", "--no-peers"] => suite::run(suite::Peers::Skipped),
         ["rules"] => rules::report(),
         ["features"] => features::check(),
+        ["page"] => page::serve(),
         ["peers", names @ ..] => peers::install(names),
         ["bench", rest @ ..] => bench::run(rest),
         ["conformance", rest @ ..] => workspace::example("qualitytrace-server", "conformance", rest),

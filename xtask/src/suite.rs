@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
-    features,
+    features, page,
     peers::{chromium, kafka, otelcol, postgres, promlint, strace, systems},
     process, rules,
     steps::Steps,
@@ -70,6 +70,9 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
         process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
     steps.step("features of the telemetry crate", features::check)?;
+    if peers == Peers::Required {
+        steps.step("checks of the page", page::check)?;
+    }
     let environment = match peers {
         Peers::Required => Some(Environment {
             chromium: steps.step("Chromium", chromium::install)?,
