@@ -26,6 +26,7 @@ mod late;
 mod late_spans_load;
 mod learned;
 mod operating;
+mod page;
 mod power;
 #[cfg(unix)]
 mod privacy;

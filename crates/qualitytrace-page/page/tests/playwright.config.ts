@@ -1,0 +1,17 @@
+import { defineConfig } from "@playwright/test";
+
+// The system's browser; the test of the workspace names it.
+const executablePath = process.env.QUALITYTRACE_TEST_CHROMIUM ?? "/usr/bin/chromium";
+
+export default defineConfig({
+  testDir: ".",
+  outputDir: "../test-results",
+  timeout: 30_000,
+  expect: { timeout: 8_000 },
+  workers: 1,
+  reporter: "list",
+  use: {
+    viewport: { width: 1440, height: 900 },
+    launchOptions: { executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] },
+  },
+});

@@ -1,0 +1,176 @@
+/** Starts the real program, and fails a test whose page complains or asks another origin for something. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { test as base, expect, type Page } from "@playwright/test";
+
+const PROGRAM =
+  process.env.QUALITYTRACE_PROGRAM ??
+  new URL("../../../../target/debug/qualitytrace", import.meta.url).pathname;
+const DEADLINE = 30_000;
+
+export interface Server {
+  url: string;
+  token: string | undefined;
+  /** Where the demo's shop is. */
+  shop: string;
+  /** Asks the API for something. */
+  api: (path: string, request?: RequestInit) => Promise<Response>;
+  /** Sends spans. */
+  send: (spans: Span[], service?: string) => Promise<void>;
+  stop: () => Promise<void>;
+}
+
+export interface Span {
+  traceId: string;
+  spanId: string;
+  parentSpanId?: string;
+  name: string;
+  kind?: number;
+  /** Milliseconds from a moment that all spans share. */
+  start?: number;
+  length?: number;
+  attributes?: Record<string, string | number>;
+  status?: { code: number };
+}
+
+const EPOCH = BigInt(Date.now()) * 1_000_000n;
+
+/** Runs the program and waits until its output matches. */
+async function start(
+  args: string[],
+  ready: RegExp,
+): Promise<{ child: ChildProcess; found: RegExpExecArray; said: string }> {
+  const child = spawn(PROGRAM, args, { stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      child.kill();
+      reject(new Error(`\`${args.join(" ")}\` did not say ${ready} in time:\n${said}`));
+    }, DEADLINE);
+    const hear = (bytes: Buffer) => {
+      said += bytes.toString();
+      const found = ready.exec(said);
+      if (found === null) return;
+      clearTimeout(timer);
+      resolve({ child, found, said });
+    };
+    child.stdout?.on("data", hear);
+    child.stderr?.on("data", hear);
+    child.on("exit", (code) => reject(new Error(`\`${args.join(" ")}\` ended with ${code}:\n${said}`)));
+  });
+}
+
+function server(child: ChildProcess, url: string, token: string | undefined, shop: string): Server {
+  const authorization: Record<string, string> =
+    token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const api = (path: string, request: RequestInit = {}) =>
+    fetch(url + path, { ...request, headers: { ...authorization, ...(request.headers as object) } });
+  const send = async (spans: Span[], service = "shop") => {
+    const value = (one: string | number) =>
+      typeof one === "number" ? { intValue: one } : { stringValue: one };
+    const attributes = (all: Record<string, string | number>) =>
+      Object.entries(all).map(([key, one]) => ({ key, value: value(one) }));
+    const body = {
+      resourceSpans: [
+        {
+          resource: { attributes: attributes({ "service.name": service }) },
+          scopeSpans: [
+            {
+              spans: spans.map(({ start: from = 0, length = 10, attributes: own = {}, ...span }) => ({
+                kind: 1,
+                ...span,
+                startTimeUnixNano: String(EPOCH + BigInt(from) * 1_000_000n),
+                endTimeUnixNano: String(EPOCH + BigInt(from + length) * 1_000_000n),
+                attributes: attributes(own),
+              })),
+            },
+          ],
+        },
+      ],
+    };
+    const answer = await fetch(`${url}/v1/traces`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    expect(answer.status, await answer.text()).toBe(200);
+  };
+  const stop = () =>
+    new Promise<void>((resolve) => {
+      child.removeAllListeners("exit");
+      child.on("exit", () => resolve());
+      child.kill("SIGTERM");
+    });
+  return { url, token, shop, api, send, stop };
+}
+
+/** An empty server. */
+export async function serve(...more: string[]): Promise<Server> {
+  const args = [
+    "serve",
+    "--database-url",
+    "sqlite::memory:",
+    "--server.httpPort",
+    "0",
+    "--otlp-grpc-addr",
+    "off",
+    "--otlp-http-addr",
+    "off",
+  ];
+  const { child, found } = await start([...args, ...more], /Page\s+(http\S+)/);
+  return server(child, found[1], undefined, "");
+}
+
+async function demo(): Promise<Server> {
+  const args = ["demo", "--keep", "--break", "n-plus-one-queries", "--repeat", "2"];
+  const { child, found, said } = await start(
+    args,
+    /Open the page\s+(http:\/\/[^/\s]+)\/login#token=(\S+)[\s\S]*See a bug/,
+  );
+  return server(child, found[1], found[2], /curl (http\S+)\/products/.exec(said)?.[1] ?? "");
+}
+
+/** What a page must not do: complain, or ask another origin for something. */
+export function watch(page: Page, allowed: RegExp = /^$/): string[] {
+  const complaints: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" && !allowed.test(message.text())) complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("request", (request) => {
+    const { hostname, protocol } = new URL(request.url());
+    if (hostname !== "127.0.0.1" && !["data:", "blob:"].includes(protocol))
+      complaints.push(`asked ${request.url()}`);
+  });
+  return complaints;
+}
+
+interface Fixtures {
+  /** A page that has signed in to the demo. */
+  shop: Page;
+}
+
+/** Tests against the demo shop, with the bug that its tests find. */
+export const test = base.extend<Fixtures, { demo: Server }>({
+  demo: [
+    // biome-ignore lint/correctness/noEmptyPattern: the first argument of a fixture is a pattern
+    async ({}, use) => {
+      const running = await demo();
+      await use(running);
+      await running.stop();
+    },
+    { scope: "worker", timeout: 60_000 },
+  ],
+  shop: async ({ page, context, demo: running }, use) => {
+    // The browser writes refusals to its console: two people saving, a variable without a value.
+    const complaints = watch(page, /status of (409|422)/);
+    await context.addCookies([
+      { name: "qualitytrace", value: running.token ?? "", url: running.url, httpOnly: true },
+    ]);
+    await page.goto(`${running.url}/tests`);
+    await expect(page.getByRole("heading", { name: "Tests" })).toBeVisible();
+    await use(page);
+    expect(complaints).toEqual([]);
+  },
+});
+
+export { expect };
