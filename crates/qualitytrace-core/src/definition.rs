@@ -250,6 +250,30 @@ pub fn read_stored(source: &str, format: Format, kind: Kind) -> Option<Resource>
     parse(&reader).iter().find_map(|node| resource(&reader, node, Some(kind)))
 }
 
+/// Reads a trigger alone, as it stands in a test, with the errors and warnings about it in the order of the text.
+pub fn read_trigger(source: &str, format: Format) -> (Option<Trigger>, Vec<Diagnostic>) {
+    let reader = Reader::new(source, format);
+    let mut documents = nodes(&reader);
+    documents.retain(|document| !document.is_null());
+    let errors = reader.errors();
+    let trigger = match documents.as_slice() {
+        [node] => trigger::read(&reader, node),
+        [] => None,
+        [_, second, ..] => {
+            reader.error("two-triggers", second.span.clone(), "a second document follows the trigger");
+            None
+        }
+    };
+    if trigger.is_none() && reader.errors() == errors && errors == 0 {
+        let diagnostic = Diagnostic::error("no-trigger", 0..0, "the text is no trigger that can be sent");
+        reader.report(diagnostic.helped("write its `type:`, and its details beside it"));
+    }
+    let mut diagnostics = reader.finish();
+    diagnostics.extend(trigger.iter().flat_map(check::check_trigger));
+    diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
+    (trigger, diagnostics)
+}
+
 /// Whether a text is meant as a definition: it has `type` or `spec`, or cannot be read and contains `spec`.
 pub fn is_meant(source: &str, format: Format) -> bool {
     let reader = Reader::new(source, format);
@@ -455,6 +479,25 @@ mod tests {
         assert_eq!(tests.len(), 1);
         assert_eq!(diagnostics.len(), 1);
         assert_eq!(diagnostics[0].code, "yaml-syntax");
+    }
+
+    #[test]
+    fn a_trigger_alone_is_read_as_in_a_test() {
+        let (trigger, found) = read_trigger("type: http\nhttpRequest:\n  url: ${1 +}\n", Format::Yaml);
+        assert_eq!(trigger.map(|trigger| trigger.kind()), Some("http"));
+        assert!(found.iter().all(|found| !found.is_error()) && found[0].span.start > 30, "{found:?}");
+        for (source, code) in [
+            ("", "no-trigger"),
+            ("{}", "no-trigger"),
+            ("type: htp\n", "unknown-trigger"),
+            ("type: [", "yaml-syntax"),
+            ("type: k6\n---\ntype: k6\n", "two-triggers"),
+            ("http", "wrong-type"),
+        ] {
+            let (trigger, found) = read_trigger(source, Format::Yaml);
+            assert_eq!(trigger, None, "{source}");
+            assert_eq!(found.iter().find(|found| found.is_error()).map(|found| found.code), Some(code));
+        }
     }
 
     #[test]

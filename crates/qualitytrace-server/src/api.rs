@@ -24,6 +24,7 @@ mod session;
 mod suites;
 mod tenant;
 pub(crate) mod traces;
+mod trigger;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock};
@@ -109,6 +110,7 @@ fn table() -> Routes<App> {
         .merge(runs::across::routes())
         .merge(compare::routes())
         .merge(suites::routes())
+        .merge(trigger::routes())
         .merge(legacy::routes())
         .merge(trace_routes())
         .merge(language::routes())

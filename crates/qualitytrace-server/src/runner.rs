@@ -19,7 +19,7 @@ mod tasks;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use qualitytrace_core::definition::Test;
+use qualitytrace_core::definition::{Test, Trigger};
 use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::{self, Learned};
 use tokio::task::JoinSet;
@@ -41,8 +41,13 @@ use crate::wire::run::Run;
 use crate::wire::{Event, Verdict};
 
 pub use self::error::Error;
-pub(crate) use self::execution::{Watching, settings};
+pub(crate) use self::execution::{NotSent, SentOnce, Watching, settings};
 pub use self::suites::{Order, StepTest, SuiteOrder, SuiteState};
+
+/// How long a trigger without a run waits for others.
+const PERMIT_WAIT: Duration = Duration::from_secs(5);
+/// The part of `limits.requestTimeout` that the system under test may take: the rest is left for the response.
+const REPLY_PART: f64 = 0.9;
 
 /// The id of a run of a test.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -194,6 +199,18 @@ impl Runner {
     /// How long a follower may rely on being woken: another server can die before it has published what it wrote.
     pub fn safety_poll(&self) -> Duration {
         self.cluster.safety_poll()
+    }
+
+    /// Sends a trigger once, without a run. It counts among the triggers in progress.
+    pub(crate) async fn send_once(
+        &self,
+        trigger: Trigger,
+        variables: &Variables,
+    ) -> Result<SentOnce, NotSent> {
+        let longest = self.config.get().limits.request_timeout.mul_f64(REPLY_PART);
+        let _permit = self.queue.trigger_permit(PERMIT_WAIT).await.ok_or(NotSent::Busy)?;
+        let _clock = self.queue.hold_clock();
+        self.execution.send_once(trigger, variables, longest).await
     }
 
     /// Enqueues a new run of a test.

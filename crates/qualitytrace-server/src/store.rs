@@ -38,6 +38,7 @@ mod suites;
 mod tables;
 mod upsert;
 mod verify;
+mod withheld;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -113,6 +114,8 @@ pub struct Store {
     /// The folder of the SQLite file.
     folder: Option<Arc<Path>>,
     probe: Arc<condition::Probe>,
+    /// Secrets of triggers without a run.
+    withheld: Arc<withheld::Withheld>,
 }
 
 /// Errors of the store.
@@ -279,6 +282,7 @@ impl Store {
             lock,
             folder,
             probe: Arc::default(),
+            withheld: Arc::default(),
         })
     }
 

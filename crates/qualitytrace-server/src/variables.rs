@@ -56,7 +56,8 @@ impl Variables {
         Redactor::of(self.secrets())
     }
 
-    fn secrets(&self) -> impl Iterator<Item = &str> {
+    /// Returns the secret values.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         let secret = self.pairs.iter().filter(|(name, _)| self.secret.contains(name));
         secret.map(|(_, value)| value.as_str())
     }
@@ -111,11 +112,12 @@ impl Variables {
 }
 
 /// The secret variables of runs, by the trace of the run: the system under test may have written them into its spans.
-#[derive(Debug)]
 pub(crate) struct Withheld<'s> {
     store: &'s Store,
     /// The test of each run, and its variables in their stored form.
     runs: HashMap<TraceId, Vec<(String, String)>>,
+    /// The secrets of triggers that were sent without a run.
+    without_run: HashMap<TraceId, Vec<String>>,
 }
 
 impl<'s> Withheld<'s> {
@@ -125,30 +127,38 @@ impl<'s> Withheld<'s> {
         for (trace, test, kept) in store.secret_variables(traces).await? {
             runs.entry(trace).or_default().push((test, kept));
         }
-        Ok(Self { store, runs })
+        Ok(Self { store, runs, without_run: store.withheld(traces) })
     }
 
     /// Returns a hash that changes whenever the secret variables of a trace change.
     pub(crate) fn mark(&self, trace: TraceId) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.runs.get(&trace).hash(&mut hasher);
+        self.without_run.get(&trace).hash(&mut hasher);
         hasher.finish()
     }
 
     /// Returns one redactor for the secrets of all these traces.
     pub(crate) fn redactor_of_all(&self) -> Result<Redactor, Error> {
-        let runs = self.runs.values().flatten();
-        let variables: Vec<Variables> =
-            runs.map(|(test, kept)| Variables::open(self.store, test, kept)).collect::<Result<_, _>>()?;
-        Ok(Redactor::of(variables.iter().flat_map(Variables::secrets)))
+        self.redactor_of(self.runs.values().flatten(), self.without_run.values().flatten())
     }
 
     /// Returns the redactor for the secrets of one trace.
     pub(crate) fn redactor(&self, trace: TraceId) -> Result<Redactor, Error> {
         let runs = self.runs.get(&trace).into_iter().flatten();
+        self.redactor_of(runs, self.without_run.get(&trace).into_iter().flatten())
+    }
+
+    fn redactor_of<'a>(
+        &self,
+        runs: impl Iterator<Item = &'a (String, String)>,
+        without_run: impl Iterator<Item = &'a String>,
+    ) -> Result<Redactor, Error> {
         let variables: Vec<Variables> =
             runs.map(|(test, kept)| Variables::open(self.store, test, kept)).collect::<Result<_, _>>()?;
-        Ok(Redactor::of(variables.iter().flat_map(Variables::secrets)))
+        let mut secrets: Vec<&str> = variables.iter().flat_map(Variables::secrets).collect();
+        secrets.extend(without_run.map(String::as_str));
+        Ok(Redactor::of(secrets))
     }
 }
 

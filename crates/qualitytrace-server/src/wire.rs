@@ -16,6 +16,7 @@ pub mod otlp;
 pub mod owed;
 pub mod request;
 pub mod run;
+pub mod sent;
 pub mod series;
 pub mod short;
 pub mod span;

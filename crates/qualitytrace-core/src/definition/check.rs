@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Resource, Test, Text, suite};
+use super::{Resource, Test, Text, Trigger, suite};
 use crate::lang::limits::MAX_LANGUAGE_BYTES;
 use crate::lang::{
     Diagnostic, Severity, diagnose_assertion, diagnose_expression, diagnose_selector, diagnose_template,
@@ -52,13 +52,18 @@ fn check_test(test: &Test) -> Vec<Diagnostic> {
             found.push(Diagnostic::warning("duplicate-output", span, message));
         }
     }
-    if let Some(trigger) = &test.trigger {
-        trigger.each_text(|text| {
-            let troubles = lifted(text, diagnose_template(&text.value));
-            // The command line may substitute values before the server sees the text.
-            found.extend(troubles.map(|trouble| Diagnostic { severity: Severity::Warning, ..trouble }));
-        });
-    }
+    found.extend(test.trigger.iter().flat_map(check_trigger));
+    found
+}
+
+/// Checks the expressions in the texts of a trigger.
+pub(super) fn check_trigger(trigger: &Trigger) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    trigger.each_text(|text| {
+        let troubles = lifted(text, diagnose_template(&text.value));
+        // The command line may substitute values before the server sees the text.
+        found.extend(troubles.map(|trouble| Diagnostic { severity: Severity::Warning, ..trouble }));
+    });
     found
 }
 

@@ -38,7 +38,7 @@ use reading::{Body, Strictness};
 
 pub(super) use augmented::{FullSteps, steps as augmented_steps, summary};
 pub(super) use listing::{Parameters, sorts};
-pub(super) use reading::{stored_resource, stored_suite, stored_test};
+pub(super) use reading::{placed, stored_resource, stored_suite, stored_test};
 
 /// The header with warnings about a stored definition.
 const WARNING: &str = "x-qualitytrace-warning";

@@ -40,7 +40,9 @@ use crate::wire::event::Event;
 use crate::wire::fold::{self, RunState};
 use crate::wire::run::{self, Run, RunTrace};
 
-pub(super) use start::{RunInformation, lacked, missing_variables, start, variable_set};
+pub(super) use start::{
+    RunInformation, Variable, given_variables, lacked, missing_variables, start, variable_set,
+};
 pub(super) use stream::{stream, stream_of_suite};
 
 /// The default page size.

@@ -14,6 +14,7 @@ mod parked;
 mod report;
 mod rerun;
 mod resolve;
+mod send_once;
 pub(crate) mod settings;
 
 use std::sync::Arc;
@@ -47,6 +48,7 @@ pub(crate) use self::forecasts::Watching;
 pub(super) use self::judging::outputs;
 pub(super) use self::log::{Log, body};
 pub(super) use self::rerun::judge;
+pub(crate) use self::send_once::{NotSent, SentOnce};
 
 /// Executes runs, and judges them again when late spans arrive.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::State;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tracing::Instrument;
 
 use self::callers::Callers;
@@ -127,6 +127,11 @@ impl Queue {
             self.cluster.publish(|| Notification::Queued);
         }
         Ok((run, new.trace))
+    }
+
+    /// Waits at most so long for the permit to send a trigger outside of a run.
+    pub(super) async fn trigger_permit(&self, longest: Duration) -> Option<OwnedSemaphorePermit> {
+        tokio::time::timeout(longest, self.trigger_permits.take()).await.ok().flatten()
     }
 
     /// Wakes the task that claims runs.

@@ -26,6 +26,7 @@ use crate::variables::Variables;
 
 pub(crate) use milestones::Milestones;
 pub use state::RunState;
+pub use trigger::outcome as trigger_result;
 
 /// Builds the run for a list: without its trace.
 pub fn listed(stored: &StoredRun, facts: &RunState, now: Timestamp) -> Run {

@@ -157,7 +157,7 @@ fn refusal(wrong: &Diagnostic, text: &str, id: &str) -> ApiError {
 }
 
 /// A diagnostic in one line with its position.
-fn placed(found: &Diagnostic, text: &str) -> String {
+pub(in crate::api) fn placed(found: &Diagnostic, text: &str) -> String {
     let Position { line, column } = Position::of(text, found.span.start);
     let help = found.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
     format!("line {line}, column {column}: {}{help}", found.message)

@@ -42,9 +42,10 @@ pub(in crate::api) struct RunInformation {
     settings: Option<RunSettings>,
 }
 
+/// The value of a variable.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Variable {
+pub(in crate::api) struct Variable {
     #[serde(default)]
     key: String,
     #[serde(default)]
@@ -82,11 +83,9 @@ impl RunInformation {
         app: &App,
         tenant: &Tenant,
     ) -> Result<(Variables, RunRequest), LegacyApiError> {
-        let (variable_set, mut variables) =
-            variable_set(app, tenant, self.variable_set_id.as_deref().unwrap_or_default()).await?;
-        for Variable { key, value, kind } in self.variables.unwrap_or_default() {
-            variables.set(&key, &value, kind.as_deref() == Some("secret"));
-        }
+        let id = self.variable_set_id.as_deref().unwrap_or_default();
+        let given = self.variables.unwrap_or_default();
+        let (variable_set, variables) = given_variables(app, tenant, id, given).await?;
         let request = RunRequest {
             metadata: self.metadata.unwrap_or_default(),
             variable_set,
@@ -145,6 +144,21 @@ pub(in crate::api) async fn start(
     let run = app.store.run(&started.test, started.number).await?.ok_or_else(LegacyApiError::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..run };
     Ok(plain_json(StatusCode::OK, &fold::listed(&as_created, &RunState::default(), clock::now())))
+}
+
+/// Returns the variables of a request: those of a variable set, and those given beside it, which take precedence. Also
+/// returns what is shown of the variable set.
+pub(in crate::api) async fn given_variables(
+    app: &App,
+    tenant: &Tenant,
+    set: &str,
+    given: Vec<Variable>,
+) -> Result<(Option<Value>, Variables), LegacyApiError> {
+    let (shown, mut variables) = variable_set(app, tenant, set).await?;
+    for Variable { key, value, kind } in given {
+        variables.set(&key, &value, kind.as_deref() == Some("secret"));
+    }
+    Ok((shown, variables))
 }
 
 /// Loads a variable set: what is shown of it, and its values, secrets included.

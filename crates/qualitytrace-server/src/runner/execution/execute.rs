@@ -155,7 +155,11 @@ impl Execution {
                 return log.fail(State::TriggerFailed, &RunEventKind::NotResolved { message }).await;
             }
         };
-        log.buffer(&self.resolved_event(log, &test, &trigger));
+        let resolved = self.resolved_event(log.redactor(), &test, &trigger);
+        if let RunEventKind::Resolved { warning: Some(warning), .. } = &resolved {
+            tracing::warn!(test = log.run().test, run = log.run().number, "{warning}");
+        }
+        log.buffer(&resolved);
 
         let context =
             Context { trace: attached.unwrap_or(run.trace), span: random_span_id(), baggage: String::new() };
@@ -242,7 +246,7 @@ impl Execution {
 
 impl Execution {
     /// Sends the trigger, in a span of its own.
-    async fn send(
+    pub(super) async fn send(
         &self,
         redactor: &Redactor,
         run_span: &tracing::Span,
@@ -262,12 +266,15 @@ impl Execution {
     }
 
     /// The event of a resolved trigger. Warns when it sends a secret to an unverified receiver.
-    fn resolved_event(&self, log: &Log, test: &Test, trigger: &Trigger) -> RunEventKind {
+    pub(super) fn resolved_event(
+        &self,
+        redactor: &Redactor,
+        test: &Test,
+        trigger: &Trigger,
+    ) -> RunEventKind {
         let shown = settings::shown_trigger(test, trigger);
-        let warning = self.triggers.warning(trigger, log.redactor().hides_in(&shown));
-        if let Some(warning) = warning.as_ref().map(|warning| log.redactor().text(warning)) {
-            tracing::warn!(test = log.run().test, run = log.run().number, "{warning}");
-        }
+        let warning = self.triggers.warning(trigger, redactor.hides_in(&shown));
+        let warning = warning.map(|warning| redactor.text(&warning).into_owned());
         RunEventKind::Resolved { trigger: Some(shown), warning }
     }
 
@@ -349,7 +356,7 @@ pub(super) async fn recorded(
 }
 
 /// Resolves the trigger, in a span of its own. Also returns the trace that the trigger names, if any.
-async fn resolved(
+pub(super) async fn resolved(
     run: &tracing::Span,
     redactor: &Redactor,
     test: &Test,

@@ -366,7 +366,7 @@ pub(in crate::runner) fn body(what: &RunEventKind) -> String {
 }
 
 /// Serializes an event with its secrets redacted.
-fn redacted(what: &RunEventKind, redactor: &Redactor) -> String {
+pub(super) fn redacted(what: &RunEventKind, redactor: &Redactor) -> String {
     // Plain data with string keys cannot fail to serialize.
     if redactor.is_empty() {
         return serde_json::to_string(what).unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::wire::run::trigger::{
 };
 
 /// Builds the result of the trigger.
-pub(super) fn outcome(facts: &RunState) -> TriggerOutcome {
+pub fn outcome(facts: &RunState) -> TriggerOutcome {
     let kind = facts.trigger.as_ref().and_then(|trigger| trigger["type"].as_str()).unwrap_or_default();
     let mut blocks = TriggerResult::default();
     match &facts.reply {
