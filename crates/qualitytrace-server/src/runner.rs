@@ -34,8 +34,10 @@ use crate::cluster::Cluster;
 use crate::config::Live;
 use crate::follow::Following;
 use crate::observability::Recorder;
+use crate::redact::Redactor;
 use crate::source::Source;
 use crate::store::{RunCommand, Store, StoredRun, StoredTest};
+use crate::trigger::Methods;
 use crate::variables::Variables;
 use crate::wire::run::Run;
 use crate::wire::{Event, Verdict};
@@ -207,10 +209,24 @@ impl Runner {
         trigger: Trigger,
         variables: &Variables,
     ) -> Result<SentOnce, NotSent> {
-        let longest = self.config.get().limits.request_timeout.mul_f64(REPLY_PART);
         let _permit = self.queue.trigger_permit(PERMIT_WAIT).await.ok_or(NotSent::Busy)?;
         let _clock = self.queue.hold_clock();
-        self.execution.send_once(trigger, variables, longest).await
+        self.execution.send_once(trigger, variables, self.longest_reply()).await
+    }
+
+    /// Lists what the server of a trigger offers, and returns the redactor of the variables' secrets. It counts among
+    /// the triggers in progress.
+    pub(crate) async fn methods(
+        &self,
+        trigger: Trigger,
+        variables: &Variables,
+    ) -> Result<(Methods, Redactor), NotSent> {
+        let _permit = self.queue.trigger_permit(PERMIT_WAIT).await.ok_or(NotSent::Busy)?;
+        self.execution.methods(trigger, variables, self.longest_reply()).await
+    }
+
+    fn longest_reply(&self) -> Duration {
+        self.config.get().limits.request_timeout.mul_f64(REPLY_PART)
     }
 
     /// Enqueues a new run of a test.

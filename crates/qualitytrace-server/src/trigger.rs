@@ -11,6 +11,7 @@ mod graphql;
 mod grpc;
 mod http;
 mod kafka;
+mod methods;
 mod playwright;
 mod progress;
 mod propagation;
@@ -24,6 +25,7 @@ use qualitytrace_core::run::Reply;
 pub(crate) use connect::Gate;
 pub use failure::{Failure, Reason};
 pub use grpc::check_protocol;
+pub use methods::{Argument, Method, Methods, Offered, Operation, Service};
 pub use propagation::Context;
 
 use crate::config::Live;
@@ -60,6 +62,32 @@ impl Triggers {
     /// whether one of its texts holds the value of a secret variable.
     pub fn warning(&self, trigger: &Trigger, has_secret: bool) -> Option<String> {
         exposure::warning(trigger, has_secret, &Gate::of(&self.config.get().limits))
+    }
+
+    /// Lists what the server of a trigger offers, by the description in the trigger or by asking the server.
+    pub async fn methods(&self, trigger: &Trigger) -> Result<Methods, Failure> {
+        let config = self.config.get();
+        let limits = &config.limits;
+        let http = &self.http(&Gate::of(limits));
+        let found = match trigger {
+            Trigger::Grpc(call) => grpc::methods(call, http, limits.reply_bytes).await,
+            Trigger::Graphql(query) => graphql::methods(query, http, limits.reply_bytes).await,
+            Trigger::Http(_)
+            | Trigger::Kafka(_)
+            | Trigger::TraceId(_)
+            | Trigger::Exec(_)
+            | Trigger::PlaywrightEngine(_)
+            | Trigger::Integration(_) => Err(Failure::unsupported(format!(
+                "a trigger of type `{}` has no methods to list; send one of type `grpc` or `graphql`",
+                trigger.kind()
+            ))),
+        };
+        found.map_err(|failure| self.located(failure))
+    }
+
+    /// Adds that this process runs in a container, if it does.
+    fn located(&self, failure: Failure) -> Failure {
+        if self.in_container { failure.within_container() } else { failure }
     }
 
     /// Sends a trigger whose texts are resolved and waits for the response.
@@ -99,7 +127,7 @@ impl Triggers {
             Trigger::Kafka(message) => kafka::send(message, context, &gate).await,
         };
         let sent = sent.map(|reply| cut::cut(reply, limits.reply_bytes));
-        sent.map_err(|failure| if self.in_container { failure.within_container() } else { failure })
+        sent.map_err(|failure| self.located(failure))
     }
 }
 

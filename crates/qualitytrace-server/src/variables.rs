@@ -157,7 +157,9 @@ impl<'s> Withheld<'s> {
         let variables: Vec<Variables> =
             runs.map(|(test, kept)| Variables::open(self.store, test, kept)).collect::<Result<_, _>>()?;
         let mut secrets: Vec<&str> = variables.iter().flat_map(Variables::secrets).collect();
-        secrets.extend(without_run.map(String::as_str));
+        for secret in without_run {
+            secrets.push(secret);
+        }
         Ok(Redactor::of(secrets))
     }
 }

@@ -11,6 +11,7 @@ pub mod fold;
 pub mod jaeger;
 mod lazy;
 pub mod legacy;
+pub mod methods;
 pub mod omitted;
 pub mod otlp;
 pub mod owed;

@@ -1,15 +1,17 @@
-//! Triggers outside of tests: sent once without a run. Nothing is stored.
+//! Triggers outside of tests: sent once without a run, and what their servers offer. Nothing is stored.
 
-use axum::Json;
+use axum::{Extension, Json};
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
-use qualitytrace_core::definition::{self, Format, Test, Trigger};
+use qualitytrace_core::definition::trigger::{Graphql, Grpc};
+use qualitytrace_core::definition::{self, Format, Test, Text, Trigger};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::App;
+use super::audit::Unchanged;
 use super::error::{ApiError, BAD_REQUEST, NOT_FOUND};
 use super::json_body::JsonBody;
 use super::legacy_error::{self, LegacyApiError, MissingVariable, MissingVariables};
@@ -22,6 +24,7 @@ use crate::routes::Routes;
 use crate::routes::operation::{Body, Content, of, operation};
 use crate::runner::NotSent;
 use crate::variables::Variables;
+use crate::wire::methods::TriggerMethods;
 use crate::wire::sent::SentTrigger;
 
 /// Memory per byte of a trigger: its tree and its meaning, before and after its expressions are resolved.
@@ -31,13 +34,22 @@ const TREE_FACTOR: u64 = 16;
 pub(super) fn routes() -> Routes<App> {
     let sent = (200, Content::Json(of::<SentTrigger>));
     let answers = [sent, BAD_REQUEST, NOT_FOUND, legacy_error::UNPROCESSABLE];
-    Routes::new().post(
-        "/api/trigger/try",
-        Change,
-        send_once,
-        operation("Send a trigger once, without a run; nothing is stored", answers)
-            .taking(Body::Json(of::<GivenTrigger>)),
-    )
+    let listed = (200, Content::Json(of::<TriggerMethods>));
+    let lists = [listed, BAD_REQUEST, NOT_FOUND, legacy_error::UNPROCESSABLE];
+    let given = Body::Json(of::<GivenTrigger>);
+    Routes::new()
+        .post(
+            "/api/trigger/try",
+            Change,
+            send_once,
+            operation("Send a trigger once, without a run; nothing is stored", answers).taking(given),
+        )
+        .post(
+            "/api/trigger/methods",
+            Change,
+            methods,
+            operation("The gRPC methods or GraphQL operations of a trigger's server", lists).taking(given),
+        )
 }
 
 /// A trigger, and the values of its variables.
@@ -63,19 +75,21 @@ enum Written {
 }
 
 impl GivenTrigger {
-    /// Reads the trigger and its variables. `Err` has the response if a variable is missing.
+    /// Reads the trigger and its variables. `Err` has the response if a variable is missing. `only` removes what the
+    /// request does not need.
     async fn read(
         self,
         app: &App,
         memory: &Memory,
         tenant: &Tenant,
+        only: impl FnOnce(Trigger) -> Trigger,
     ) -> Result<Result<(Trigger, Variables), Response>, ApiError> {
-        let trigger = self.trigger.read(memory).await?;
+        let trigger = only(self.trigger.read(memory).await?);
         let (set, given) = (self.variable_set_id.unwrap_or_default(), self.variables.unwrap_or_default());
         let (_, variables) = given_variables(app, tenant, &set, given).await?;
-        let test = Test { trigger: Some(trigger.clone()), ..Test::default() };
+        let test = Test { trigger: Some(trigger), ..Test::default() };
         let missing = missing_variables(&test, &variables);
-        if missing.is_empty() {
+        if let (Some(trigger), []) = (test.trigger, &missing[..]) {
             return Ok(Ok((trigger, variables)));
         }
         let variables = missing.into_iter().map(|key| MissingVariable { key, default_value: None });
@@ -114,7 +128,7 @@ async fn send_once(
     tenant: Tenant,
     JsonBody(given): JsonBody<GivenTrigger>,
 ) -> Result<Response, ApiError> {
-    let (trigger, variables) = match given.read(&app, &memory, &tenant).await? {
+    let (trigger, variables) = match given.read(&app, &memory, &tenant, |trigger| trigger).await? {
         Ok(given) => given,
         Err(lacking) => return Ok(lacking),
     };
@@ -125,11 +139,48 @@ async fn send_once(
     Ok(Json(SentTrigger::of(trace, span, sent.start, sent.end, &sent.events)).into_response())
 }
 
+/// Lists what the server of a trigger offers. Nothing is changed, here or there.
+async fn methods(
+    State(app): State<App>,
+    memory: Memory,
+    tenant: Tenant,
+    JsonBody(given): JsonBody<GivenTrigger>,
+) -> Result<Response, ApiError> {
+    let (trigger, variables) = match given.read(&app, &memory, &tenant, without_request).await? {
+        Ok(given) => given,
+        Err(lacking) => return Ok(lacking),
+    };
+    memory.hold_texts(app.config.get().limits.reply_bytes).await?;
+    let (found, redactor) = app.runner.methods(trigger, &variables).await?;
+    let mut shown = serde_json::to_value(TriggerMethods::from(found)).unwrap_or_default();
+    redactor.json(&mut shown);
+    Ok((Extension(Unchanged), Json(shown)).into_response())
+}
+
+/// Returns what a trigger says about its server: the variables of a request are not needed to describe it.
+fn without_request(trigger: Trigger) -> Trigger {
+    match trigger {
+        Trigger::Grpc(call) => Trigger::Grpc(Grpc {
+            request: Text::default(),
+            method: Text::default(),
+            service: Text::default(),
+            ..call
+        }),
+        Trigger::Graphql(query) => Trigger::Graphql(Graphql {
+            query: Text::default(),
+            variables: Vec::new(),
+            operation_name: Text::default(),
+            ..query
+        }),
+        other => other,
+    }
+}
+
 impl From<NotSent> for ApiError {
     fn from(error: NotSent) -> Self {
         let status = match error {
             NotSent::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            NotSent::NotResolved(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            NotSent::NotResolved(_) | NotSent::NotListed(_) => StatusCode::UNPROCESSABLE_ENTITY,
             NotSent::SecretsTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         };
         Self { status, message: error.to_string() }

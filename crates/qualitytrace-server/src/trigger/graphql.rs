@@ -2,6 +2,7 @@
 //!
 //! If a test asks for it, the query is first checked against the schema of the server, by introspection.
 
+mod operations;
 mod schema;
 
 use qualitytrace_core::definition::Text;
@@ -11,10 +12,14 @@ use serde_json::{Map, Value, json};
 
 use super::failure::{Endpoint, Failure, Reason};
 use super::http::{Sender, endpoint_of};
+use super::methods::{Methods, Offered};
 use super::propagation::Context;
 
 /// The largest introspection response that is read.
 const SCHEMA_BYTES: u64 = 64 * 1024 * 1024;
+/// What to do about a server that does not return its schema.
+const NOT_CHECKED: &str = "remove the trigger's `introspection`";
+const NOT_LISTED: &str = "give the trigger the `schema`";
 
 /// Sends a query, after checking it if the test asks for it.
 pub(super) async fn send(
@@ -28,21 +33,46 @@ pub(super) async fn send(
         let asked = request(graphql, &json!({ "query": schema::QUESTION }));
         let endpoint = endpoint_of(&asked)?;
         // The introspection request is not part of the trace.
-        let described = description(sender.send(&asked, None, SCHEMA_BYTES).await?, &endpoint)?;
+        let reply = sender.send(&asked, None, SCHEMA_BYTES).await?;
+        let described = description(reply, &endpoint, SCHEMA_BYTES, NOT_CHECKED)?;
         schema::check(&body, &described)
             .map_err(|problem| Failure::told(problem.reason(), problem.told(&endpoint)))?;
     }
     sender.send(&request(graphql, &body), Some(context), reply_bytes).await
 }
 
-/// Extracts the schema from the introspection response.
-fn description(reply: Reply, endpoint: &Endpoint) -> Result<Value, Failure> {
+/// Lists the operations of the schema that the trigger has, or that its server returns.
+pub(super) async fn methods(
+    graphql: &Graphql,
+    sender: &Sender,
+    reply_bytes: u64,
+) -> Result<Methods, Failure> {
+    let unreadable = |whose: &str, why: String| {
+        Failure::told(Reason::Protocol, format!("the schema of {whose} cannot be read: {why}"))
+    };
+    let given = &graphql.schema.value;
+    let (found, is_from_server) = if given.trim().is_empty() {
+        let asked = request(graphql, &json!({ "query": schema::QUESTION }));
+        let endpoint = endpoint_of(&asked)?;
+        let limit = reply_bytes.min(SCHEMA_BYTES);
+        let reply = sender.send(&asked, None, limit).await?;
+        let described = description(reply, &endpoint, limit, NOT_LISTED)?;
+        let found = operations::operations(schema::written(&described));
+        (found.map_err(|why| unreadable(&endpoint.to_string(), why))?, true)
+    } else {
+        (operations::operations(given.clone()).map_err(|why| unreadable("the trigger", why))?, false)
+    };
+    let (operations, is_complete) = found;
+    Ok(Methods { is_from_server, is_complete, offered: Offered::Operations(operations) })
+}
+
+/// Extracts the schema from the introspection response. `advice` says what to do without it.
+fn description(reply: Reply, endpoint: &Endpoint, limit: u64, advice: &str) -> Result<Value, Failure> {
     let Reply::Http { reason, body, truncated, .. } = reply else {
         return Err(Failure::at(endpoint, Reason::Protocol, "this is no answer over HTTP"));
     };
     if truncated {
-        let cause =
-            format!("the schema is larger than {SCHEMA_BYTES} bytes; remove the trigger's `introspection`");
+        let cause = format!("the schema is larger than {limit} bytes; {advice}");
         return Err(Failure::at(endpoint, Reason::TooLarge, &cause));
     }
     let mut answer: Value = serde_json::from_str(&body).unwrap_or_default();
@@ -52,7 +82,7 @@ fn description(reply: Reply, endpoint: &Endpoint) -> Result<Value, Failure> {
     }
     let told = answer["errors"][0]["message"].as_str().map_or(reason, ToOwned::to_owned);
     let message = format!(
-        "{endpoint} does not return its schema ({told}); allow introspection there, or remove the trigger's `introspection`"
+        "{endpoint} does not return its schema ({told}); allow introspection there, or {advice}"
     );
     Err(Failure::told(Reason::Protocol, message))
 }

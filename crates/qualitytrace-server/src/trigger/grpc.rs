@@ -2,6 +2,7 @@
 //!
 //! Every call is sent as a stream of messages and read as one: on the wire, the four kinds of methods are the same.
 
+mod catalogue;
 mod message;
 mod mistake;
 mod protocol;
@@ -28,6 +29,7 @@ use tonic::{Code, Status, TimeoutExpired};
 use super::connect::{Gate, Security};
 use super::failure::{Endpoint, Failure, Reason, Role, causes, root_cause};
 use super::http::{Sender, basic};
+use super::methods::{Methods, Offered};
 use super::progress;
 use super::propagation::Context;
 
@@ -47,22 +49,59 @@ pub(super) async fn send(
     http: &Sender,
     reply_bytes: u64,
 ) -> Result<Reply, Failure> {
+    let (endpoint, security) = peer(call, http)?;
+    let timeout = timeout(call);
+    let work = exchange(call, context, http, &endpoint, &security, timeout, reply_bytes);
+    let answered = progress::within(timeout, &endpoint, work).await;
+    answered.map_err(|failure| advised(failure, &security))
+}
+
+/// Lists the services of the protocol that the trigger has, or that its server describes.
+pub(super) async fn methods(call: &Grpc, http: &Sender, reply_bytes: u64) -> Result<Methods, Failure> {
+    if let Some(pool) = given_protocol(call)? {
+        let (services, is_complete) = catalogue::services(&pool, |_| true);
+        return Ok(Methods { is_from_server: false, is_complete, offered: Offered::Services(services) });
+    }
+    let (endpoint, security) = peer(call, http)?;
+    let work = async {
+        let auth = http.granted_for(call.auth.as_ref(), call.tls.as_ref(), call.ssl_verification).await?;
+        let metadata = metadata(call, auth.as_ref())?;
+        let limit = usize::try_from(reply_bytes).unwrap_or(usize::MAX);
+        let mut client = client(&endpoint, &security, limit, http.gate()).await?;
+        reflection::describe_all(&mut client, &metadata, &endpoint).await
+    };
+    let described = progress::within(timeout(call), &endpoint, work).await;
+    let all = described.map_err(|failure| advised(failure, &security))?;
+    let (services, is_complete) =
+        catalogue::services(&all.pool, |name| all.services.iter().any(|known| known == name));
+    let is_complete = is_complete && all.is_complete;
+    Ok(Methods { is_from_server: true, is_complete, offered: Offered::Services(services) })
+}
+
+/// Returns the server of a call, and how to connect to it.
+fn peer(call: &Grpc, http: &Sender) -> Result<(Endpoint, Security), Failure> {
     let (endpoint, tls) = endpoint(&call.address.value)?;
     let security = if tls || call.tls.is_some() {
         Security::Tls(http.gate().certificates(call.tls.as_ref(), call.ssl_verification))
     } else {
         Security::Plain
     };
-    let timeout = call.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
-    let work = exchange(call, context, http, &endpoint, &security, timeout, reply_bytes);
-    let plain = security == Security::Plain;
-    progress::within(timeout, &endpoint, work).await.map_err(|failure| match failure.reason {
+    Ok((endpoint, security))
+}
+
+fn timeout(call: &Grpc) -> Duration {
+    call.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration)
+}
+
+/// Adds advice if the server may speak another protocol.
+fn advised(failure: Failure, security: &Security) -> Failure {
+    match failure.reason {
         // A server that expects TLS closes the connection, or sends bytes that are not HTTP/2.
-        Reason::Cut | Reason::Protocol | Reason::Unreachable if plain => {
+        Reason::Cut | Reason::Protocol | Reason::Unreachable if *security == Security::Plain => {
             failure.and("; check that it is a gRPC server; if it speaks TLS, write the trigger's `tls: true`")
         }
         _ => failure,
-    })
+    }
 }
 
 async fn exchange(
@@ -271,10 +310,10 @@ fn metadata(call: &Grpc, auth: Option<&Auth>) -> Result<MetadataMap, Failure> {
             append(&mut metadata, "authorization", &login)?;
         }
         Some(Auth::Bearer { token }) => append(&mut metadata, "authorization", &token.value)?,
-        Some(Auth::ApiKey { key, value, place: ApiKeyLocation::Header }) => {
+        Some(Auth::ApiKey { key, value, endpoint: ApiKeyLocation::Header }) => {
             append(&mut metadata, &key.value, &value.value)?;
         }
-        Some(Auth::ApiKey { place: ApiKeyLocation::Query, .. }) => {
+        Some(Auth::ApiKey { endpoint: ApiKeyLocation::Query, .. }) => {
             return Err(Failure::invalid("a gRPC call has no query; send the API key `in: header`"));
         }
     }

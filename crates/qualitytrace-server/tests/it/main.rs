@@ -45,7 +45,6 @@ mod store;
 mod stress;
 mod suites;
 mod triggers;
-mod trying;
 
 /// An HTTP client whose requests, event streams included, end with the deadline of every wait.
 fn client() -> reqwest::Client {

@@ -9,10 +9,12 @@ mod grpc;
 mod http;
 mod kafka;
 mod late;
+mod methods;
 mod peer;
 mod proxy;
 mod results;
 mod texts;
+mod trying;
 mod web;
 
 use qualitytrace_core::budget::Budget;

@@ -11,11 +11,12 @@ use qualitytrace_core::time::Timestamp;
 
 use super::execute::resolved;
 use super::log::redacted;
+use super::resolve::resolve;
 use super::{Execution, random_span_id, random_trace_id};
 use crate::clock;
 use crate::redact::Redactor;
 use crate::store::StoredEvent;
-use crate::trigger::{Context, Failure, Reason};
+use crate::trigger::{Context, Failure, Methods, Reason};
 use crate::variables::Variables;
 use crate::wire::{Event, RunEventKind};
 
@@ -39,11 +40,32 @@ pub(crate) enum NotSent {
     Busy,
     #[error("{0}")]
     NotResolved(String),
+    #[error("{0}")]
+    NotListed(String),
     #[error("the secret variables are too large to be redacted in the trace; send smaller ones")]
     SecretsTooLarge,
 }
 
 impl Execution {
+    /// Lists what the server of a trigger offers, within this time whatever the trigger says. Also returns the redactor
+    /// of the variables' secrets.
+    pub(in crate::runner) async fn methods(
+        &self,
+        trigger: Trigger,
+        variables: &Variables,
+        longest: Duration,
+    ) -> Result<(Methods, Redactor), NotSent> {
+        let redactor = variables.redactor();
+        let test = Test { trigger: Some(trigger), ..Test::default() };
+        let mut generator = Generator::in_utc(clock::now(), rand::random());
+        let trigger = resolve(&test, variables, &mut generator)
+            .map_err(|message| NotSent::NotResolved(redactor.text(&message).into_owned()))?;
+        let asking = self.triggers.methods(&trigger);
+        let found = tokio::time::timeout(longest, asking).await.unwrap_or_else(|_| Err(late(longest)));
+        let found = found.map_err(|failure| NotSent::NotListed(failure.hiding(&redactor).message))?;
+        Ok((found, redactor))
+    }
+
     /// Sends a trigger and waits for its response, within this time whatever the trigger says: no user can stop it.
     pub(in crate::runner) async fn send_once(
         &self,
@@ -92,7 +114,7 @@ fn late(longest: Duration) -> Failure {
     Failure {
         reason: Reason::Timeout,
         message: format!(
-            "there was no answer within {} seconds (limits.requestTimeout); store the test and run it, or raise the limit",
+            "there was no answer within {} seconds; raise `limits.requestTimeout`, or store a test and run it",
             longest.as_secs_f64()
         ),
         targets_localhost: false,

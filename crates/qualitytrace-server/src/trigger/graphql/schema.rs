@@ -23,7 +23,7 @@ pub(super) const QUESTION: &str = "query IntrospectionQuery { __schema { queryTy
     name ofType { kind name ofType { kind name ofType { kind name } } } } } } } }";
 
 /// Nesting limit of a query or a default value: parser and checker are recursive.
-const MAX_LEVELS: usize = 100;
+pub(super) const MAX_LEVELS: usize = 100;
 
 /// Types and directives that every schema has implicitly.
 const BUILT_IN: [&str; 11] = [
@@ -92,7 +92,7 @@ pub(super) fn check(body: &Value, described: &Value) -> Result<(), Problem> {
 }
 
 /// Lists the errors, each with its position.
-fn listed(found: &DiagnosticList) -> String {
+pub(super) fn listed(found: &DiagnosticList) -> String {
     let told = found.iter().map(|diagnostic| {
         let error = diagnostic.to_json();
         match error.locations.first() {
@@ -104,7 +104,7 @@ fn listed(found: &DiagnosticList) -> String {
 }
 
 /// Converts an introspection result to the schema language.
-fn written(described: &Value) -> String {
+pub(super) fn written(described: &Value) -> String {
     let mut out = String::new();
     let roots = [("query", "queryType"), ("mutation", "mutationType"), ("subscription", "subscriptionType")];
     let roots =

@@ -26,8 +26,21 @@ const VERSIONS: [&str; 2] = [
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
-/// Limit of the files that a service may consist of.
+/// Limit of the files that a protocol may consist of.
 const MAX_FILES: usize = 2_000;
+/// Limit of the bytes of these files.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// Limit of the services that are asked for.
+const MAX_SERVICES: usize = 500;
+
+/// The protocol definition of all services of a server.
+pub(super) struct Everything {
+    pub(super) pool: DescriptorPool,
+    /// The services that the server lists, without reflection itself.
+    pub(super) services: Vec<String>,
+    /// Whether the server described all of them, within the limits.
+    pub(super) is_complete: bool,
+}
 
 /// Loads the protocol definition of a service from its server.
 pub(super) async fn describe(
@@ -36,7 +49,7 @@ pub(super) async fn describe(
     service: &str,
     endpoint: &Endpoint,
 ) -> Result<DescriptorPool, Failure> {
-    let mut asking = Asking { client, metadata, endpoint, path: VERSIONS[0] };
+    let mut asking = Asking { client, metadata, endpoint, path: VERSIONS[0], bytes: 0 };
     let files = match asking.ask(MessageRequest::FileContainingSymbol(service.to_owned())).await? {
         MessageResponse::FileDescriptorResponse(files) => files,
         MessageResponse::ErrorResponse(refusal) if refusal.error_code == Code::NotFound as i32 => {
@@ -47,9 +60,9 @@ pub(super) async fn describe(
             return Err(asking.odd("it answered another question"));
         }
     };
-    let set = asking.complete(files).await?;
-    let pool =
-        DescriptorPool::from_file_descriptor_set(set).map_err(|error| asking.odd(&error.to_string()))?;
+    let mut known = BTreeMap::new();
+    asking.learn(files, &mut known)?;
+    let pool = asking.complete(known).await?;
     // The name may be that of something else, like a message.
     if pool.get_service_by_name(service).is_none() {
         return Err(asking.unknown(service).await?);
@@ -57,11 +70,55 @@ pub(super) async fn describe(
     Ok(pool)
 }
 
+/// Loads the protocol definition of every service from its server.
+pub(super) async fn describe_all(
+    client: &mut Client,
+    metadata: &MetadataMap,
+    endpoint: &Endpoint,
+) -> Result<Everything, Failure> {
+    let mut asking = Asking { client, metadata, endpoint, path: VERSIONS[0], bytes: 0 };
+    let listed = match asking.ask(MessageRequest::ListServices(String::new())).await? {
+        MessageResponse::ListServicesResponse(listed) => listed.service,
+        MessageResponse::ErrorResponse(refusal) => return Err(asking.odd(&refusal.error_message)),
+        MessageResponse::FileDescriptorResponse(_) | MessageResponse::AllExtensionNumbersResponse(_) => {
+            return Err(asking.odd("it answered another question"));
+        }
+    };
+    let services = listed.into_iter().map(|service| service.name);
+    let mut services: Vec<String> = services.filter(|name| !name.starts_with("grpc.reflection.")).collect();
+    let mut is_complete = services.len() <= MAX_SERVICES;
+    services.truncate(MAX_SERVICES);
+    let mut known = BTreeMap::new();
+    for service in &services {
+        if known.values().any(|file| declares(file, service)) {
+            continue;
+        }
+        match asking.ask(MessageRequest::FileContainingSymbol(service.clone())).await? {
+            MessageResponse::FileDescriptorResponse(files) => asking.learn(files, &mut known)?,
+            MessageResponse::ErrorResponse(_)
+            | MessageResponse::ListServicesResponse(_)
+            | MessageResponse::AllExtensionNumbersResponse(_) => is_complete = false,
+        }
+    }
+    let pool = asking.complete(known).await?;
+    Ok(Everything { pool, services, is_complete })
+}
+
+/// Whether a file declares this service.
+fn declares(file: &FileDescriptorProto, service: &str) -> bool {
+    file.service.iter().any(|known| match file.package() {
+        "" => known.name() == service,
+        package => service.strip_prefix(package).and_then(|rest| rest.strip_prefix('.')) == Some(known.name()),
+    })
+}
+
 struct Asking<'a> {
     client: &'a mut Client,
     metadata: &'a MetadataMap,
     endpoint: &'a Endpoint,
     path: &'static str,
+    /// The bytes of files so far.
+    bytes: usize,
 }
 
 impl Asking<'_> {
@@ -101,10 +158,11 @@ impl Asking<'_> {
         first.ok_or_else(|| Status::internal("there was no answer"))
     }
 
-    /// Returns the files with all their imports.
-    async fn complete(&mut self, files: FileDescriptorResponse) -> Result<FileDescriptorSet, Failure> {
-        let mut known: BTreeMap<String, FileDescriptorProto> = BTreeMap::new();
-        self.learn(files, &mut known)?;
+    /// Returns the protocol of these files and all their imports.
+    async fn complete(
+        &mut self,
+        mut known: BTreeMap<String, FileDescriptorProto>,
+    ) -> Result<DescriptorPool, Failure> {
         loop {
             let wanted: BTreeSet<String> = known
                 .values()
@@ -131,15 +189,20 @@ impl Asking<'_> {
                 vacant.insert(file.file_descriptor_proto().clone());
             }
         }
-        Ok(FileDescriptorSet { file: known.into_values().collect() })
+        let set = FileDescriptorSet { file: known.into_values().collect() };
+        DescriptorPool::from_file_descriptor_set(set).map_err(|error| self.odd(&error.to_string()))
     }
 
     fn learn(
-        &self,
+        &mut self,
         files: FileDescriptorResponse,
         known: &mut BTreeMap<String, FileDescriptorProto>,
     ) -> Result<(), Failure> {
         for bytes in files.file_descriptor_proto {
+            self.bytes += bytes.len();
+            if self.bytes > MAX_BYTES {
+                return Err(self.odd(&format!("it is larger than {MAX_BYTES} bytes")));
+            }
             let file = FileDescriptorProto::decode(bytes.as_slice())
                 .map_err(|error| self.odd(&error.to_string()))?;
             known.insert(file.name().to_owned(), file);

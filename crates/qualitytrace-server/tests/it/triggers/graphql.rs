@@ -107,13 +107,13 @@ impl Mutation {
 type Books = Schema<Query, Mutation, EmptySubscription>;
 
 /// A GraphQL server, and the trace contexts of its requests.
-struct Peer {
-    url: String,
+pub(super) struct Peer {
+    pub(super) url: String,
     asked: Asked,
 }
 
 impl Peer {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         Self::serve(Schema::build(Query, Mutation, EmptySubscription).finish()).await
     }
 

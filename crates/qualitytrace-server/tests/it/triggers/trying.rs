@@ -13,14 +13,15 @@ use serde_json::{Value, json};
 
 const SECRET: &str = "hunter2-s3cr3t-long";
 
-struct Bench {
-    server: Server,
+/// A server, and a client of its API.
+pub(super) struct Bench {
+    pub(super) server: Server,
     client: reqwest::Client,
     url: String,
 }
 
 impl Bench {
-    async fn start(limits: Limits) -> Self {
+    pub(super) async fn start(limits: Limits) -> Self {
         let http = SocketAddr::from(([127, 0, 0, 1], 0));
         let config = Config { http, otlp_grpc: None, otlp_http: None, limits, ..Config::default() };
         let server = Server::start(config).await.unwrap();
@@ -28,7 +29,7 @@ impl Bench {
         Self { server, client: crate::client(), url }
     }
 
-    async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+    pub(super) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         let sent = self.client.post(format!("{}{path}", self.url)).json(body).send().await.unwrap();
         (sent.status().as_u16(), sent.json().await.unwrap())
     }
