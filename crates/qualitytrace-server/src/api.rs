@@ -334,6 +334,7 @@ fn trace_routes() -> Routes<App> {
                 [(200, Json(of::<wire::span::SpanDetail>)), BAD_REQUEST, NOT_FOUND],
             ),
         )
+        .merge(traces::files::routes())
         .merge(trace_computations())
         .get(
             "/api/services",

@@ -32,6 +32,7 @@ pub mod source;
 pub mod store;
 pub mod tls;
 mod trace_cache;
+pub mod trace_files;
 pub mod trigger;
 pub mod variables;
 pub mod vault;

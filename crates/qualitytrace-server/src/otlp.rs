@@ -3,6 +3,7 @@
 //! Requests are checked and split here and handed to [`crate::ingest`]; this module does not know that runs exist.
 
 pub mod convert;
+mod file;
 mod grpc;
 pub(crate) mod heads;
 mod http;
@@ -15,6 +16,7 @@ mod status;
 pub(crate) mod weight;
 pub mod wire;
 
+pub(crate) use file::{NotStored, store_file};
 pub(crate) use grpc::services as grpc_services;
 pub use grpc::unknown_method;
 pub(crate) use http::{cors, routes as http_routes};

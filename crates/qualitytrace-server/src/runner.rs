@@ -47,7 +47,7 @@ pub(crate) use self::execution::{NotSent, SentOnce, Watching, settings};
 pub use self::suites::{Order, StepTest, SuiteOrder, SuiteState};
 
 /// How long a trigger without a run waits for others.
-const PERMIT_WAIT: Duration = Duration::from_secs(5);
+const PERMIT_WAIT: Duration = Duration::from_secs(2);
 /// The part of `limits.requestTimeout` that the system under test may take: the rest is left for the response.
 const REPLY_PART: f64 = 0.9;
 

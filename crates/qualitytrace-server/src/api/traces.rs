@@ -4,6 +4,7 @@ pub(super) mod columns;
 pub(super) mod decoded;
 mod digest;
 pub(super) mod dry_run;
+pub(super) mod files;
 mod filter;
 pub(super) mod live;
 pub(super) mod select;

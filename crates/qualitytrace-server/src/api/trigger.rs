@@ -1,8 +1,8 @@
 //! Triggers outside of tests: sent once without a run, and what their servers offer. Nothing is stored.
 
-use axum::{Extension, Json};
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
 use http::StatusCode;
 use qualitytrace_core::definition::trigger::{Graphql, Grpc};
 use qualitytrace_core::definition::{self, Format, Test, Text, Trigger};
@@ -68,7 +68,7 @@ struct GivenTrigger {
 
 /// How a trigger is written.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "`trigger` must be an object or a text")]
 enum Written {
     Object(Map<String, Value>),
     Text(String),
@@ -100,7 +100,7 @@ impl GivenTrigger {
 
 impl Written {
     async fn read(self, memory: &Memory) -> Result<Trigger, ApiError> {
-        let (text, format, has_places) = match self {
+        let (text, format, has_location) = match self {
             Self::Object(object) => (Value::Object(object).to_string(), Format::Json, false),
             Self::Text(text) => (text, Format::Yaml, true),
         };
@@ -110,7 +110,7 @@ impl Written {
             (Some(trigger), None) => Ok(trigger),
             (_, wrong) => {
                 let why = wrong.or(found.first()).map(|found| match &found.help {
-                    _ if has_places => placed(found, &text),
+                    _ if has_location => placed(found, &text),
                     Some(help) => format!("{}; {help}", found.message),
                     None => found.message.clone(),
                 });

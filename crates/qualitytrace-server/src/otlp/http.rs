@@ -57,8 +57,8 @@ async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Respo
 }
 
 /// A body that is one message.
-struct Whole {
-    encoding: Encoding,
+pub(super) struct Whole {
+    pub(super) encoding: Encoding,
 }
 
 impl Framing for Whole {

@@ -34,11 +34,19 @@ pub(super) struct Incoming {
     pub(super) body: Body,
     /// The address of the peer.
     pub(super) from: Option<IpAddr>,
+    /// Whether it comes from what recorded it. Otherwise it says nothing about how late its services deliver.
+    is_live: bool,
 }
 
 impl Incoming {
     pub(super) fn new(parts: &http::request::Parts, body: Body) -> Self {
-        Self { body, from: parts.extensions.get::<ConnectInfo>().map(|info| info.peer) }
+        let from = parts.extensions.get::<ConnectInfo>().map(|info| info.peer);
+        Self { body, from, is_live: true }
+    }
+
+    /// A request that was made of a file.
+    pub(super) fn of_file(message: Bytes) -> Self {
+        Self { body: Body::from(message), from: None, is_live: false }
     }
 }
 
@@ -156,7 +164,7 @@ async fn process(
     sender: String,
     signal: Signal,
     format: Format,
-    Incoming { body, from }: Incoming,
+    Incoming { body, from, is_live }: Incoming,
     framing: impl Framing,
 ) -> Result<Accepted, Refusal> {
     let mut lease = ingest.budget().lease_for(sender)?;
@@ -177,7 +185,10 @@ async fn process(
             .await
             .map_err(|_| Refused::Failed { reason: "the server is stopping".into() })??
     };
-    let known = |senders: Vec<Sender>| senders.into_iter().map(|sender| sender.at(from)).collect();
+    let known = |senders: Vec<Sender>| {
+        let live = senders.into_iter().filter(|_| is_live);
+        live.map(|sender| sender.at(from)).collect()
+    };
     Ok(match decoded {
         Decoded::Spans(mut split) => {
             split.senders = known(split.senders);

@@ -29,6 +29,8 @@ pub(crate) enum Body {
     Spec(Kind),
     /// A resource, in JSON or YAML.
     Resource(Kind),
+    /// Traces in the JSON of another tool, or one such document on each line.
+    TraceFile,
 }
 
 /// The content of a response.

@@ -101,7 +101,10 @@ mod tests {
             assert!(withheld.add(trace(number), vec!["y".to_owned()]));
         }
         let known = withheld.lock();
-        assert_eq!((known.secrets.len(), known.order.len(), known.bytes), (MAX_TRACES, MAX_TRACES, MAX_TRACES));
+        assert_eq!(
+            (known.secrets.len(), known.order.len(), known.bytes),
+            (MAX_TRACES, MAX_TRACES, MAX_TRACES)
+        );
         assert_eq!(known.secrets[&trace(MAX_TRACES + 5)], ["y"]);
     }
 }

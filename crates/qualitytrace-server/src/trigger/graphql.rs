@@ -81,9 +81,8 @@ fn description(reply: Reply, endpoint: &Endpoint, limit: u64, advice: &str) -> R
         return Ok(schema);
     }
     let told = answer["errors"][0]["message"].as_str().map_or(reason, ToOwned::to_owned);
-    let message = format!(
-        "{endpoint} does not return its schema ({told}); allow introspection there, or {advice}"
-    );
+    let message =
+        format!("{endpoint} does not return its schema ({told}); allow introspection there, or {advice}");
     Err(Failure::told(Reason::Protocol, message))
 }
 

@@ -310,10 +310,10 @@ fn metadata(call: &Grpc, auth: Option<&Auth>) -> Result<MetadataMap, Failure> {
             append(&mut metadata, "authorization", &login)?;
         }
         Some(Auth::Bearer { token }) => append(&mut metadata, "authorization", &token.value)?,
-        Some(Auth::ApiKey { key, value, endpoint: ApiKeyLocation::Header }) => {
+        Some(Auth::ApiKey { key, value, place: ApiKeyLocation::Header }) => {
             append(&mut metadata, &key.value, &value.value)?;
         }
-        Some(Auth::ApiKey { endpoint: ApiKeyLocation::Query, .. }) => {
+        Some(Auth::ApiKey { place: ApiKeyLocation::Query, .. }) => {
             return Err(Failure::invalid("a gRPC call has no query; send the API key `in: header`"));
         }
     }

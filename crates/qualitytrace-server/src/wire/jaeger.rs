@@ -9,6 +9,7 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use super::lazy::Lazy;
+use crate::trace_files::jaeger::{OTLP, SPAN_FORMAT};
 
 /// The document that Jaeger's UI can open, built while it is serialized.
 #[derive(Debug)]
@@ -135,6 +136,7 @@ fn span<'t>(trace: &'t str, span: &'t Span, process: String) -> JaegerSpan<'t> {
     let mut tags: Vec<Tag<'_>> = attributes(&span.attributes).collect();
     tags.push(Tag::text("span.kind", span.kind.as_str()));
     tags.extend(status(span));
+    tags.extend(origin(span));
     let logs = span.events.iter().map(|event| Log {
         timestamp: event.time.as_nanos() / 1000,
         fields: std::iter::once(Tag::text("event", &event.name))
@@ -152,6 +154,18 @@ fn span<'t>(trace: &'t str, span: &'t Span, process: String) -> JaegerSpan<'t> {
         logs: logs.collect(),
         process,
     }
+}
+
+/// Returns the tags for the scope and the trace state of a span, and for its format: references to other spans than the
+/// parent are links of OTLP, not parents.
+fn origin(span: &Span) -> impl Iterator<Item = Tag<'_>> {
+    let texts = [
+        ("otel.scope.name", &*span.scope.name),
+        ("otel.scope.version", &*span.scope.version),
+        ("w3c.tracestate", &*span.trace_state),
+        (SPAN_FORMAT, OTLP),
+    ];
+    texts.into_iter().filter(|(_, text)| !text.is_empty()).map(|(key, text)| Tag::text(key, text))
 }
 
 /// Returns the tags for the status of a span.

@@ -45,13 +45,7 @@ pub struct TriggerFailure {
 
 impl SentTrigger {
     /// Makes the shape of what happened between these times.
-    pub fn of(
-        trace_id: String,
-        span_id: String,
-        start: Timestamp,
-        end: Timestamp,
-        events: &[Event],
-    ) -> Self {
+    pub fn of(trace_id: String, span_id: String, start: Timestamp, end: Timestamp, events: &[Event]) -> Self {
         let facts = RunState::of(events);
         let warning = events.iter().find_map(|event| match &event.what {
             RunEventKind::Resolved { warning, .. } => warning.clone(),

@@ -140,7 +140,7 @@ async fn every_route_asks_for_the_scope_that_it_needs() {
     // Without a token, a client does not learn that a route or a method does not exist.
     for (method, path) in [
         (Method::GET, "/nowhere"),
-        (Method::POST, "/api/traces"),
+        (Method::POST, "/api/services"),
         (Method::DELETE, "/healthz"),
         (Method::OPTIONS, "/api/tests"),
         (Method::TRACE, "/api/tests"),

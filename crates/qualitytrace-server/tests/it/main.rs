@@ -44,6 +44,7 @@ mod stopping;
 mod store;
 mod stress;
 mod suites;
+mod trace_files;
 mod triggers;
 
 /// An HTTP client whose requests, event streams included, end with the deadline of every wait.

@@ -59,6 +59,7 @@ impl Schemas {
             Body::Json(shape) => typed("application/json", &Value::from(shape(&mut self.bodies))),
             Body::Shown(shape) => typed("application/json", &self.answer(*shape)),
             Body::Spec(kind) => typed("application/json", &reference(&spec(*kind))),
+            Body::TraceFile => typed("application/json", &json!({ "type": ["object", "array"] })),
             Body::Resource(kind) => {
                 let mut all = typed("application/json", &reference(kind.as_str()));
                 all.extend(typed("text/yaml", &reference(kind.as_str())));

@@ -266,12 +266,7 @@ impl Execution {
     }
 
     /// The event of a resolved trigger. Warns when it sends a secret to an unverified receiver.
-    pub(super) fn resolved_event(
-        &self,
-        redactor: &Redactor,
-        test: &Test,
-        trigger: &Trigger,
-    ) -> RunEventKind {
+    pub(super) fn resolved_event(&self, redactor: &Redactor, test: &Test, trigger: &Trigger) -> RunEventKind {
         let shown = settings::shown_trigger(test, trigger);
         let warning = self.triggers.warning(trigger, redactor.hides_in(&shown));
         let warning = warning.map(|warning| redactor.text(&warning).into_owned());

@@ -34,7 +34,9 @@ pub(super) fn services(pool: &DescriptorPool, is_listed: impl Fn(&str) -> bool) 
 
 fn described(method: &MethodDescriptor, room: &mut Room) -> Method {
     let (input, output) = (method.input(), method.output());
-    [method.name(), input.full_name(), output.full_name()].map(|name| room.take(name));
+    for name in [method.name(), input.full_name(), output.full_name()] {
+        room.take(name);
+    }
     Method {
         name: method.name().to_owned(),
         request: room.message(&input, &mut Vec::new()),
@@ -177,9 +179,8 @@ mod tests {
 
     #[test]
     fn a_protocol_that_grows_with_every_level_stays_bounded() {
-        let fields = |next: usize| {
-            (1..=40).map(|at| format!("M{next} f{at} = {at};")).collect::<Vec<_>>().concat()
-        };
+        let fields =
+            |next: usize| (1..=40).map(|at| format!("M{next} f{at} = {at};")).collect::<Vec<_>>().concat();
         let messages: String =
             (0..8).map(|at| format!("message M{at} {{ {} }}", fields(at + 1))).collect::<Vec<_>>().concat();
         let text = format!(

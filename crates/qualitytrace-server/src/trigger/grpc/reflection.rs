@@ -108,7 +108,9 @@ pub(super) async fn describe_all(
 fn declares(file: &FileDescriptorProto, service: &str) -> bool {
     file.service.iter().any(|known| match file.package() {
         "" => known.name() == service,
-        package => service.strip_prefix(package).and_then(|rest| rest.strip_prefix('.')) == Some(known.name()),
+        package => {
+            service.strip_prefix(package).and_then(|rest| rest.strip_prefix('.')) == Some(known.name())
+        }
     })
 }
 

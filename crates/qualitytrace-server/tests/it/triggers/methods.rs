@@ -12,8 +12,8 @@ async fn methods(bench: &Bench, trigger: &Value) -> (u16, Value) {
     bench.post("/api/trigger/methods", &json!({ "trigger": trigger })).await
 }
 
-fn grpc(address: impl ToString) -> Value {
-    json!({ "type": "grpc", "grpc": { "address": address.to_string(), "request": "${var:LATER}" } })
+fn grpc(address: &str) -> Value {
+    json!({ "type": "grpc", "grpc": { "address": address, "request": "${var:LATER}" } })
 }
 
 #[tokio::test]
@@ -22,24 +22,32 @@ async fn methods_of_a_grpc_server_have_a_template_of_their_request() {
     let described = json!({ "type": "grpc", "grpc": { "address": "127.0.0.1:1", "protobufFile": peer::PROTO,
         "imports": { "shared/money.proto": peer::MONEY } } });
     for (trigger, from) in [
-        (grpc(peer::serve(Reflection::Both).await), "server"),
-        (grpc(peer::serve(Reflection::OnlyOld).await), "server"),
+        (grpc(&peer::serve(Reflection::Both).await.to_string()), "server"),
+        (grpc(&peer::serve(Reflection::OnlyOld).await.to_string()), "server"),
         (described, "trigger"),
     ] {
         let (status, found) = methods(&bench, &trigger).await;
         assert_eq!(status, 200, "{found}");
         assert_eq!((&found["from"], &found["truncated"]), (&json!(from), &json!(false)), "{found}");
-        let services: Vec<&Value> =
-            found["services"].as_array().unwrap().iter().filter(|service| service["name"] == "peer.Echo").collect();
+        let services: Vec<&Value> = found["services"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|service| service["name"] == "peer.Echo")
+            .collect();
         let [echo] = services[..] else { panic!("{found}") };
         let listed = echo["methods"].as_array().unwrap().iter();
         let names: Vec<&str> = listed.map(|method| method["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["Say", "Count", "Gather", "Chat"]);
         let say = &echo["methods"][0];
         assert_eq!((&say["fullName"], &say["input"]), (&json!("peer.Echo.Say"), &json!("peer.Ask")));
-        let request = json!({ "text": "", "count": 0, "at": "1970-01-01T00:00:00Z", "price": { "cents": "0" } });
+        let request =
+            json!({ "text": "", "count": 0, "at": "1970-01-01T00:00:00Z", "price": { "cents": "0" } });
         assert_eq!(say["request"], request);
-        assert_eq!((&say["serverStreaming"], &echo["methods"][1]["serverStreaming"]), (&json!(false), &json!(true)));
+        assert_eq!(
+            (&say["serverStreaming"], &echo["methods"][1]["serverStreaming"]),
+            (&json!(false), &json!(true))
+        );
     }
     bench.server.shutdown().await;
 }
@@ -69,15 +77,19 @@ async fn a_server_that_does_not_describe_itself_is_told_with_the_next_step() {
     let deny = Deny::new(["10.0.0.0/8".parse().unwrap()]);
     let bench = Bench::start(Limits { deny, ..Limits::default() }).await;
     let silent = peer::serve(Reflection::None).await;
-    let graphql = |url: &str, schema: &str| json!({ "type": "graphql", "graphql": { "url": url, "schema": schema } });
+    let graphql =
+        |url: &str, schema: &str| json!({ "type": "graphql", "graphql": { "url": url, "schema": schema } });
     for (trigger, said) in [
-        (grpc(silent), "no server reflection; give the trigger a `protobufFile`"),
+        (grpc(&silent.to_string()), "no server reflection; give the trigger a `protobufFile`"),
         (grpc("10.1.2.3:50051"), "trigger.deny"),
         (graphql("http://10.1.2.3/graphql", ""), "trigger.deny"),
         (graphql(&format!("http://{silent}/"), ""), ""),
         (graphql("http://x", "type Query {"), "the schema of the trigger cannot be read"),
         (json!({ "type": "grpc", "grpc": { "protobufFile": "message {" } }), "cannot be compiled"),
-        (json!({ "type": "http", "httpRequest": { "url": "http://x" } }), "send one of type `grpc` or `graphql`"),
+        (
+            json!({ "type": "http", "httpRequest": { "url": "http://x" } }),
+            "send one of type `grpc` or `graphql`",
+        ),
         (json!({ "type": "grpc", "grpc": { "address": "nowhere" } }), "has no port"),
     ] {
         let (status, answer) = methods(&bench, &trigger).await;

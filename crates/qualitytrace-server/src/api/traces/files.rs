@@ -1,0 +1,143 @@
+//! Traces from files.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{FromRequest as _, Request, State};
+use http::StatusCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::access::Wanted;
+use crate::api::App;
+use crate::api::error::{ApiError, BAD_REQUEST};
+use crate::api::memory::Memory;
+use crate::api::query::Query;
+use crate::compute;
+use crate::ingest::Accepted;
+use crate::otlp::{NotStored, store_file};
+use crate::routes::Routes;
+use crate::routes::operation::{Body, Content, of, operation};
+use crate::trace_files::{self, Format};
+
+/// Memory per byte of a file, beside that of its JSON: its spans, and their encoding.
+const SPANS_FACTOR: u64 = 2;
+/// Traces that are named in a response.
+const MAX_TRACES: usize = 1_000;
+
+/// Returns the route.
+pub(in crate::api) fn routes() -> Routes<App> {
+    let answers = [(200, Content::Json(of::<ReceivedFile>)), BAD_REQUEST];
+    let described = operation("Store the traces of a file: OTLP, Jaeger or Zipkin JSON", answers);
+    let described = described.taking(Body::TraceFile).asking(&["format"]).for_all();
+    Routes::new().post("/api/traces", Wanted::Change, receive, described)
+}
+
+/// The parameters of a file.
+#[derive(Debug, Deserialize)]
+struct Parameters {
+    #[serde(default)]
+    format: String,
+}
+
+/// What was stored of a file.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ReceivedFile {
+    /// `otlp`, `jaeger` or `zipkin`.
+    format: &'static str,
+    /// The spans that were stored.
+    spans: u64,
+    /// The number of traces in the file.
+    trace_count: usize,
+    /// The first 1,000 traces, in the order of the file.
+    traces: Vec<ReceivedTrace>,
+    /// The number of spans, or of lines, that were not stored.
+    refused: u64,
+    /// The first 100 of them, and what the server's limits refused.
+    problems: Vec<FileProblem>,
+}
+
+/// A trace of a file.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ReceivedTrace {
+    trace_id: String,
+    /// Its spans in the file.
+    spans: u64,
+}
+
+/// Why something of a file was not stored.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FileProblem {
+    /// The path in the document, after the line if each line is a document; empty if it is about the file.
+    location: String,
+    /// One sentence.
+    reason: String,
+}
+
+/// Stores the traces of a file like spans that arrive over OTLP.
+async fn receive(
+    State(app): State<App>,
+    memory: Memory,
+    Query(parameters): Query<Parameters>,
+    request: Request,
+) -> Result<Json<ReceivedFile>, ApiError> {
+    let format = named(&parameters.format)?;
+    let (parts, body) = request.into_parts();
+    let sender = app.ingest.sender(&parts);
+    let unread = |error| ApiError::bad_request(format!("the body cannot be received: {error}"));
+    let body = Bytes::from_request(Request::from_parts(parts, body), &app).await.map_err(unread)?;
+    memory.hold(body.len() as u64 * SPANS_FACTOR).await?;
+    compute::give_way().await;
+    let file = trace_files::read(&body, format).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    drop(body);
+    let traces = file.traces();
+    let spans: u64 = traces.iter().map(|(_, spans)| spans).sum();
+    let (format, refused) = (file.format.map_or("", Format::as_str), file.refused.clone());
+    let accepted = match spans {
+        0 => Accepted::default(),
+        _ => store_file(&app.ingest, sender, file.into_message()).await?,
+    };
+    let about_limits =
+        (accepted.rejected > 0).then_some(FileProblem { location: String::new(), reason: accepted.message });
+    let problems = refused
+        .problems
+        .into_iter()
+        .map(|problem| FileProblem { location: problem.location, reason: problem.reason });
+    Ok(Json(ReceivedFile {
+        format,
+        spans: spans - accepted.rejected.min(spans),
+        trace_count: traces.len(),
+        traces: traces
+            .into_iter()
+            .take(MAX_TRACES)
+            .map(|(id, spans)| ReceivedTrace { trace_id: id.to_string(), spans })
+            .collect(),
+        refused: refused.count + accepted.rejected,
+        problems: problems.chain(about_limits).collect(),
+    }))
+}
+
+/// Returns the format of this name; `None` if the layout of the file decides.
+fn named(name: &str) -> Result<Option<Format>, ApiError> {
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let known = Format::ALL.into_iter().find(|format| format.as_str() == name);
+    let unknown = || {
+        ApiError::bad_request(format!("`{name}` is no value of `format`; write `otlp`, `jaeger` or `zipkin`"))
+    };
+    known.map(Some).ok_or_else(unknown)
+}
+
+impl From<NotStored> for ApiError {
+    fn from(error: NotStored) -> Self {
+        let status = match &error {
+            NotStored::Refused { is_too_large: true, .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            NotStored::Refused { is_too_large: false, .. } => StatusCode::BAD_REQUEST,
+            NotStored::Later(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self { status, message: error.to_string() }
+    }
+}
