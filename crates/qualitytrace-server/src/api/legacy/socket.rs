@@ -107,8 +107,14 @@ async fn serve_granted(app: App, tenant: Tenant, mut socket: WebSocket, grant: G
         () = grant.withdrawn() => {}
     }
     let reason = CloseFrame { code: close_code::POLICY, reason: "the token was revoked".into() };
-    // A client that does not read is not waited for.
-    let _ = tokio::time::timeout(PING, socket.send(Message::Close(Some(reason)))).await;
+    // What the client sent until it hears the reason is read: a connection that ends with unread data is reset, and the
+    // reason lost. A client that does not answer is not waited for.
+    let closing = async {
+        if socket.send(Message::Close(Some(reason))).await.is_ok() {
+            while let Some(Ok(_)) = socket.recv().await {}
+        }
+    };
+    let _ = tokio::time::timeout(PING, closing).await;
 }
 
 async fn serve(app: App, tenant: Tenant, socket: &mut WebSocket) {
