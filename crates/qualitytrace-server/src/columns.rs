@@ -19,6 +19,8 @@ pub(crate) use texts::{TextId, Texts};
 
 /// Bytes of a row with its entries in the tables of ids.
 pub(crate) const ROW_BYTES: u64 = 184;
+/// Levels up to which a new span is followed towards the root in search of a cycle; what is deeper may have one.
+const SEARCHED_LEVELS: usize = 256;
 
 /// One span of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,7 +157,8 @@ impl Columns {
     pub(crate) fn finish(&mut self) {
         let (rows, deliveries) =
             std::mem::replace(&mut self.finished, (self.sent.len(), self.deliveries.len()));
-        if !self.by_id.has_shared() && !self.may_cycle {
+        let is_plain = !self.by_id.has_shared() && !self.may_cycle;
+        if is_plain || (rows, deliveries) == self.finished {
             return;
         }
         let mut linked = self.sent.clone();
@@ -218,12 +221,13 @@ impl Columns {
             self.brought_by.push(self.deliveries.len());
             self.find_parent(at);
             let waiting = row.id.and_then(|id| self.orphans.remove(&id)).unwrap_or_default();
-            self.may_cycle |= self.parents[at].is_some_and(|parent| parent == at || !waiting.is_empty());
+            let may_have_children = !waiting.is_empty() || self.parents[at] == Some(at);
             for orphan in waiting {
                 if self.sent[orphan].parent == row.id {
                     self.parents[orphan] = Some(at);
                 }
             }
+            self.may_cycle |= may_have_children && self.may_be_its_own_ancestor(at);
             return None;
         };
         // The trigger's own span has the response; a copy of it that the system under test sent has not.
@@ -238,10 +242,16 @@ impl Columns {
         let has_new_parent = self.sent[known].parent != row.parent;
         self.sent[known] = row;
         if has_new_parent {
-            self.may_cycle = true;
             self.find_parent(known);
+            self.may_cycle |= self.may_be_its_own_ancestor(known);
         }
         Some(known)
+    }
+
+    fn may_be_its_own_ancestor(&self, at: usize) -> bool {
+        let mut ancestors = std::iter::successors(self.parents[at], |row| self.parents[*row]);
+        let is_own = ancestors.by_ref().take(SEARCHED_LEVELS).any(|row| row == at);
+        is_own || ancestors.next().is_some()
     }
 
     fn find_parent(&mut self, at: usize) {
