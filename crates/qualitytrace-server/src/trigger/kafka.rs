@@ -106,7 +106,7 @@ async fn deliver(
 }
 
 /// Connects to the first broker that can be reached; fails with the failure of the last. Each broker gets an equal
-/// share of the timeout.
+/// share of the timeout, and the last one what is left.
 async fn any_of(
     brokers: &[Endpoint],
     message: &Kafka,
@@ -114,16 +114,17 @@ async fn any_of(
     timeout: Duration,
     gate: &Gate,
 ) -> Result<Broker, Failure> {
-    let mut last = Failure::invalid("the trigger names no broker");
-    let share = timeout / u32::try_from(brokers.len()).unwrap_or(u32::MAX).max(1);
-    for endpoint in brokers {
-        let connecting = Broker::connect(endpoint, security, message.authentication.as_ref(), gate);
-        match progress::within(share, endpoint, connecting).await {
-            Ok(broker) => return Ok(broker),
-            Err(failure) => last = failure,
+    let Some((last, others)) = brokers.split_last() else {
+        return Err(Failure::invalid("the trigger names no broker"));
+    };
+    let connect = |endpoint| Broker::connect(endpoint, security, message.authentication.as_ref(), gate);
+    let share = timeout / u32::try_from(brokers.len()).unwrap_or(u32::MAX);
+    for endpoint in others {
+        if let Ok(broker) = progress::within(share, endpoint, connect(endpoint)).await {
+            return Ok(broker);
         }
     }
-    Err(last)
+    connect(last).await
 }
 
 /// Adds which broker advertised an address that the user did not write.
