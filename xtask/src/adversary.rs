@@ -11,7 +11,7 @@ use qualitytrace_testing::adversary::{DENIED, FULL, READ, Target, attacks, http}
 use qualitytrace_testing::port;
 
 use crate::process::{self, Guard};
-use crate::workspace::{self, cargo};
+use crate::workspace::{self, Profile};
 
 /// The address space limit of the server, in KiB.
 const ADDRESS_SPACE_KIB: u64 = 1 << 20;
@@ -22,8 +22,7 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 
 /// Builds the program, attacks it, and prints a line for each attack.
 pub(crate) fn run() -> Result<()> {
-    process::run(&mut cargo(["build", "--release", "--workspace", "--bin", "qualitytrace"]))?;
-    let program = workspace::target().join("release/qualitytrace");
+    let program = workspace::build_programs(Profile::Release)?.join("qualitytrace");
     let folder = env::temp_dir().join(format!("qualitytrace-adversary-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     let outcome = attack(&program, &folder);

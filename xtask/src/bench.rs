@@ -58,20 +58,20 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
         "overload" => overload::run(&options)?,
         "startup" => startup::run(&options)?,
         "build" => build::run(&options)?,
-        "judge" => lines::run("judge", "qualitytrace-core", &[], &[])?,
+        "judge" => lines::run("judge", &[], &[])?,
         "api" => {
             let postgres = postgres::start()?;
-            lines::run("api", "qualitytrace-server", &[("QUALITYTRACE_TEST_POSTGRES", &postgres.url)], &[])?
+            lines::run("api", &[("QUALITYTRACE_TEST_POSTGRES", &postgres.url)], &[])?
         }
-        "telemetry" => lines::run("telemetry", "qualitytrace-telemetry", &[], &[])?,
-        "runs" => lines::run_with_program("runs", &[])?,
-        "memory" => lines::run_with_program("memory", &runs_of(&options))?,
+        "telemetry" => lines::run("telemetry", &[], &[])?,
+        "runs" => lines::run("runs", &[], &[])?,
+        "memory" => lines::run("memory", &[], &runs_of(&options))?,
         "traces" => {
             let jaeger = jaeger::start()?;
             let arguments = ["--jaeger", &jaeger.query, "--jaeger-otlp", &jaeger.otlp].map(str::to_owned);
-            lines::run_with_program("traces", &arguments)?
+            lines::run("traces", &[], &arguments)?
         }
-        "waiting" => lines::run_with_program("waiting", &runs_of(&options))?,
+        "waiting" => lines::run("waiting", &[], &runs_of(&options))?,
         other => bail!("`{other}` is not a benchmark of this project\n\n{USAGE}"),
     };
     record.publish(options.write_docs)

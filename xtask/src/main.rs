@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use workspace::Profile;
 
 mod adversary;
 mod bench;
@@ -55,13 +56,9 @@ fn dispatch(args: &[String]) -> Result<()> {
         ["page"] => page::serve(),
         ["peers", names @ ..] => peers::install(names),
         ["bench", rest @ ..] => bench::run(rest),
-        ["conformance", rest @ ..] => workspace::example("qualitytrace-server", "conformance", rest),
-        ["golden", rest @ ..] => workspace::example("qualitytrace-server", "golden", rest),
-        ["transcripts", rest @ ..] => {
-            // The replay runs the program itself.
-            process::run(&mut workspace::cargo(["build", "--quiet", "--package", "qualitytrace"]))?;
-            workspace::example("qualitytrace", "transcripts", rest)
-        }
+        ["conformance", rest @ ..] => run_example("conformance", rest),
+        ["golden", rest @ ..] => run_example("golden", rest),
+        ["transcripts", rest @ ..] => run_example("transcripts", rest),
         ["fuzz", seconds, names @ ..] => fuzz::run(seconds, names),
         ["stress", rest @ ..] => stress(rest),
         ["adversary"] => adversary::run(),
@@ -73,18 +70,22 @@ fn dispatch(args: &[String]) -> Result<()> {
     }
 }
 
+fn run_example(name: &str, args: &[&str]) -> Result<()> {
+    process::run(workspace::example(name, Profile::Debug)?.args(args))
+}
+
 /// Runs the stress program in memory, on a new SQLite file and on a new PostgreSQL server.
 fn stress(args: &[&str]) -> Result<()> {
     let memory = "sqlite:file:stress?mode=memory";
-    workspace::example("qualitytrace-server", "stress", &[&[memory], args].concat())?;
+    run_example("stress", &[&[memory], args].concat())?;
     let file = std::env::temp_dir().join(format!("qualitytrace-stress-{}.db", std::process::id()));
     let sqlite = format!("sqlite://{}", file.display());
-    let outcome = workspace::example("qualitytrace-server", "stress", &[&[sqlite.as_str()], args].concat());
+    let outcome = run_example("stress", &[&[sqlite.as_str()], args].concat());
     for ending in ["", "-wal", "-shm"] {
         // Some of the files may not exist.
         let _ = std::fs::remove_file(format!("{}{ending}", file.display()));
     }
     outcome?;
     let postgres = peers::postgres::start()?;
-    workspace::example("qualitytrace-server", "stress", &[&[postgres.url.as_str()], args].concat())
+    run_example("stress", &[&[postgres.url.as_str()], args].concat())
 }

@@ -40,9 +40,36 @@ pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
     command
 }
 
-/// Runs an example program of one of our crates.
-pub(crate) fn example(package: &str, name: &str, args: &[&str]) -> Result<()> {
-    process::run(cargo(["run", "--quiet", "--package", package, "--example", name, "--"]).args(args))
+/// How our programs are compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profile {
+    Debug,
+    Release,
+}
+
+/// Builds our programs and examples, and returns their folder.
+///
+/// Always all of them: the packages that a command names decide on the features of nearly every crate, so another
+/// choice would build these anew.
+pub(crate) fn build_programs(profile: Profile) -> Result<PathBuf> {
+    let mut command =
+        cargo(["build", "--workspace", "--bin", "qualitytrace", "--bin", "loadgen", "--examples"]);
+    let folder = match profile {
+        Profile::Debug => "debug",
+        Profile::Release => {
+            command.arg("--release");
+            "release"
+        }
+    };
+    process::run(&mut command)?;
+    Ok(target().join(folder))
+}
+
+/// An example program of one of our crates, built.
+pub(crate) fn example(name: &str, profile: Profile) -> Result<Command> {
+    let mut command = Command::new(build_programs(profile)?.join("examples").join(name));
+    command.current_dir(root());
+    Ok(command)
 }
 
 /// The platform that cargo runs on.

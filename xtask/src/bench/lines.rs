@@ -4,35 +4,19 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value};
 
 use super::record::Record;
-use crate::{process, workspace::cargo};
+use crate::{
+    process,
+    workspace::{self, Profile},
+};
 
-/// Like [`run`], for an example that starts the real program, which is built first.
-pub(super) fn run_with_program(name: &'static str, arguments: &[String]) -> Result<Record> {
-    process::run(&mut cargo([
-        "build",
-        "--quiet",
-        "--release",
-        "-p",
-        "qualitytrace",
-        "--bin",
-        "qualitytrace",
-    ]))?;
-    run(name, "qualitytrace", &[], arguments)
-}
-
-/// Runs the example `bench_NAME` of a crate; the keys of its first object are the columns. An object with the key
+/// Runs the example `bench_NAME`; the keys of its first object are the columns. An object with the key
 /// `note` is a sentence below the table.
 ///
 /// `environment` are its environment variables, and `arguments` its arguments.
-pub(super) fn run(
-    name: &'static str,
-    package: &str,
-    environment: &[(&str, &str)],
-    arguments: &[String],
-) -> Result<Record> {
+pub(super) fn run(name: &'static str, environment: &[(&str, &str)], arguments: &[String]) -> Result<Record> {
     let example = format!("bench_{name}");
-    let mut command = cargo(["run", "--quiet", "--release", "-p", package, "--example", &example]);
-    command.arg("--").args(arguments).envs(environment.iter().copied());
+    let mut command = workspace::example(&example, Profile::Release)?;
+    command.args(arguments).envs(environment.iter().copied());
     let text = process::output(&mut command)?;
     let (mut raw, mut notes) = (Vec::new(), Vec::new());
     for line in text.lines().filter(|line| line.starts_with('{')) {
@@ -45,7 +29,7 @@ pub(super) fn run(
     let Some(header) =
         raw.first().and_then(Value::as_object).map(|first| first.keys().cloned().collect::<Vec<_>>())
     else {
-        bail!("the example `{example}` of {package} printed no results");
+        bail!("the example `{example}` printed no results");
     };
     let row = |of: &Map<String, Value>| header.iter().map(|key| cell(of.get(key))).collect();
     let rows = raw.iter().filter_map(Value::as_object).map(row).collect();

@@ -20,7 +20,7 @@ use super::Options;
 use crate::{
     peers::otelcol,
     process::{self, Guard},
-    workspace,
+    workspace::{self, Profile},
 };
 
 /// The core of the system under test.
@@ -73,8 +73,7 @@ impl Programs {
             bail!("a benchmark needs two cores: one for the system under test, one for the load generator");
         }
         println!("building the release programs");
-        process::run(&mut workspace::cargo(["build", "--release", "-p", "qualitytrace", "-p", "loadgen"]))?;
-        let release = workspace::target().join("release");
+        let release = workspace::build_programs(Profile::Release)?;
         Ok(Self {
             collector: otelcol::install()?,
             ours: release.join("qualitytrace"),
