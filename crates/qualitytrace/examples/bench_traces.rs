@@ -167,6 +167,14 @@ impl Bench {
         };
         let trial = json!({ "specs": (0..20).map(spec).collect::<Vec<_>>() });
         self.measure("dry run of 20 specs", goal(150.0), |_| post(ROUNDS, "/dry-run", &trial)).await;
+        let clicked = json!({ "spanId": middle });
+        self.measure("describe a span", None, |_| post(ROUNDS, "/describe", &clicked)).await;
+        let typed = "span[service.name=";
+        self.measure("complete a value", None, |_| {
+            let body = json!({ "text": typed, "at": typed.len(), "in": "selector", "traceId": trace_id(ROUNDS) });
+            self.client.post(format!("{}/api/language/complete", self.url)).json(&body)
+        })
+        .await;
         self.measure("the trace as JSON", None, |_| get(of(ROUNDS, ""))).await;
         let accepting = |form: &'static str| move |_| get(of(ROUNDS, "")).header("accept", form);
         self.measure("as OTLP JSON", None, accepting("application/vnd.otlp+json")).await;
