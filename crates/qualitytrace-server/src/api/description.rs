@@ -4,6 +4,8 @@
 mod page;
 mod schemas;
 
+use std::collections::BTreeSet;
+
 use axum::extract::State;
 use axum::response::Html;
 use http::Method;
@@ -44,7 +46,7 @@ pub(super) async fn page() -> Html<String> {
 
 /// Builds the `OpenAPI` document.
 pub(crate) fn openapi() -> Value {
-    let mut paths = Paths { schemas: Schemas::new(), found: Map::new() };
+    let mut paths = Paths { schemas: Schemas::new(), found: Map::new(), ids: BTreeSet::new() };
     for route in ROUTES.iter() {
         paths.add(route);
     }
@@ -65,6 +67,8 @@ pub(crate) fn openapi() -> Value {
 struct Paths {
     schemas: Schemas,
     found: Map<String, Value>,
+    /// The ids of operations that are taken.
+    ids: BTreeSet<String>,
 }
 
 impl Paths {
@@ -115,7 +119,7 @@ impl Paths {
                 json!({ "schema": { "type": "string" } });
         }
         let mut out = json!({
-            "operationId": operation_id(method, path),
+            "operationId": self.id(method, path),
             "summary": operation.summary,
             "parameters": parameters(path, operation),
             "responses": responses,
@@ -129,11 +133,20 @@ impl Paths {
         }
         out
     }
+
+    /// The id of an operation. Two paths may differ in `/api` alone: then the second one says so.
+    fn id(&mut self, method: &str, path: &str) -> String {
+        let short = operation_id(method, path, false);
+        let id = if self.ids.contains(&short) { operation_id(method, path, true) } else { short };
+        self.ids.insert(id.clone());
+        id
+    }
 }
 
-/// `get /api/tests/{id}/run` becomes `getTestsIdRun`.
-fn operation_id(method: &str, path: &str) -> String {
-    let words = path.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| *word != "api");
+/// `get /api/tests/{id}/run` becomes `getTestsIdRun`; with `api` as a word of it, `getApiTestsIdRun`.
+fn operation_id(method: &str, path: &str, has_api: bool) -> String {
+    let words = path.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let words = words.filter(|word| has_api || *word != "api");
     let capital = |word: &str| {
         let mut letters = word.chars();
         letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str())

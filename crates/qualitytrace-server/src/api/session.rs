@@ -3,10 +3,10 @@
 //! Nothing is kept of a session: the cookie is the token, and ends with it.
 
 use axum::Json;
-use axum::extract::{FromRequest as _, Request, State};
+use axum::extract::{FromRequest as _, OriginalUri, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{ORIGIN, SET_COOKIE};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Uri};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ async fn held(State(app): State<App>, headers: HeaderMap) -> Json<Held> {
     Json(Held { required: !access.tokens.is_empty(), scope: scope.map(crate::access::Scope::as_str) })
 }
 
-async fn begin(State(app): State<App>, request: Request) -> Response {
+async fn begin(State(app): State<App>, OriginalUri(asked): OriginalUri, request: Request) -> Response {
     let headers = request.headers().clone();
     let peer = request.extensions().get::<ConnectInfo>().map(|info| info.peer);
     let Login { token } = match JsonBody::from_request(request, &app).await {
@@ -82,20 +82,22 @@ async fn begin(State(app): State<App>, request: Request) -> Response {
         return StatusCode::NO_CONTENT.into_response();
     }
     let value = utf8_percent_encode(&token, NON_ALPHANUMERIC).to_string();
-    cookie(&app, &headers, &value, "")
+    cookie(&app, &asked, &headers, &value, "")
 }
 
-async fn end(State(app): State<App>, headers: HeaderMap) -> Response {
-    cookie(&app, &headers, "", "; Max-Age=0")
+async fn end(State(app): State<App>, OriginalUri(asked): OriginalUri, headers: HeaderMap) -> Response {
+    cookie(&app, &asked, &headers, "", "; Max-Age=0")
 }
 
-/// A response that sets the cookie. It is sent over TLS only, if the page came over TLS.
-fn cookie(app: &App, headers: &HeaderMap, value: &str, more: &str) -> Response {
+/// A response that sets the cookie: for the prefix below which the page is served, or for the root if it was asked for
+/// there. It is sent over TLS only, if the page came over TLS.
+fn cookie(app: &App, asked: &Uri, headers: &HeaderMap, value: &str, more: &str) -> Response {
     let config = app.config.get();
     let is_https = |origin: &http::HeaderValue| origin.as_bytes().starts_with(b"https:");
     let is_secure = config.safety.tls.is_some() || headers.get(ORIGIN).is_some_and(is_https);
     let secure = if is_secure { "; Secure" } else { "" };
-    let path = format!("{}/", config.path_prefix);
+    let below = asked.path().strip_prefix(config.path_prefix.as_str()).filter(|rest| rest.starts_with('/'));
+    let path = if below.is_some() { format!("{}/", config.path_prefix) } else { "/".to_owned() };
     let text = format!("{COOKIE}={value}; Path={path}; HttpOnly; SameSite=Strict{secure}{more}");
     (StatusCode::NO_CONTENT, [(SET_COOKIE, text)]).into_response()
 }

@@ -7,7 +7,11 @@ use super::*;
 impl Bench {
     /// Begins a session, and returns the status and the cookie.
     async fn log_in(&self, token: &str, headers: &[(&str, &str)]) -> (u16, Option<String>) {
-        let mut request = self.request(Method::POST, "/api/session", None).json(&json!({ "token": token }));
+        self.log_in_at("/api/session", token, headers).await
+    }
+
+    async fn log_in_at(&self, path: &str, token: &str, headers: &[(&str, &str)]) -> (u16, Option<String>) {
+        let mut request = self.request(Method::POST, path, None).json(&json!({ "token": token }));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -34,10 +38,13 @@ impl Bench {
 async fn a_page_keeps_its_token_in_a_cookie_that_no_script_reads() {
     let bench = Bench::start(Config { path_prefix: "/below".to_owned(), ..config() }).await;
     assert_eq!(bench.session("other=1").await, json!({ "required": true, "scope": null }));
-    let (status, cookie) = bench.log_in(READ, &[]).await;
+    let (status, cookie) = bench.log_in_at("/below/api/session", READ, &[]).await;
     assert_eq!(status, 204);
     let cookie = cookie.unwrap();
     assert!(cookie.ends_with("; Path=/below/; HttpOnly; SameSite=Strict"), "{cookie}");
+    // The page is served at the root, too: there its requests go to the root.
+    let (_, at_root) = bench.log_in(READ, &[]).await;
+    assert!(at_root.is_some_and(|cookie| cookie.contains("; Path=/; ")), "the cookie of the bare root");
     let (_, secure) = bench.log_in(READ, &[("origin", "https://127.0.0.1"), ("host", "127.0.0.1")]).await;
     assert!(secure.unwrap().ends_with("; Secure"), "a page over TLS");
     let pair = cookie.split(';').next().unwrap();
@@ -70,7 +77,7 @@ async fn a_page_keeps_its_token_in_a_cookie_that_no_script_reads() {
     let got = bench.request(Method::POST, "/api/session", None).json(&json!({})).send().await.unwrap();
     assert_eq!(got.status().as_u16(), 400);
 
-    let got = bench.request(Method::DELETE, "/api/session", None).send().await.unwrap();
+    let got = bench.request(Method::DELETE, "/below/api/session", None).send().await.unwrap();
     let gone = got.headers()[SET_COOKIE].to_str().unwrap();
     assert_eq!(
         (got.status().as_u16(), gone),
