@@ -86,6 +86,8 @@ enum Command {
     Configure(configure::Options),
     /// Print the version of this program and, where it can be asked, of the server
     Version(target::Target),
+    /// Open the page of the server in a browser: its tests, a test, a run, or a trace
+    Open(dashboard::Options),
     /// Open the page of the server in a browser
     Dashboard(target::Target),
     /// Print the completion script of a shell
@@ -171,6 +173,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Resource(_)
         | Command::Configure(_)
         | Command::Version(_)
+        | Command::Open(_)
         | Command::Dashboard(_)
         | Command::New(_)
         | Command::Run(_) => true,
@@ -194,6 +197,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Secrets(options) => secrets::secrets(options).await,
         Command::Configure(options) => configure::configure(options, before).await,
         Command::Version(target) => configure::version(target.or(before)).await,
+        Command::Open(options) => dashboard::open(options, before).await,
         Command::Dashboard(target) => dashboard::dashboard(target.or(before)).await,
         Command::Completion(options) => Ok(completion::completion(&options)),
         Command::Server(options) => Ok(hosted::server(&options)),

@@ -2,6 +2,7 @@
 
 pub(crate) mod contact;
 mod events;
+mod page;
 pub(crate) mod resources;
 
 use std::error::Error;
@@ -347,18 +348,6 @@ impl Client {
             "run {run} of {what} {id} was not followed to its end; look at it later at {}",
             self.url(path)
         )
-    }
-
-    /// The address of the page for browsers.
-    pub(crate) fn page(&self) -> String {
-        format!("{}{}", self.base, self.prefix.strip_suffix("/api").unwrap_or_default())
-    }
-
-    /// Whether the server has a page for browsers; `false` when it does not say.
-    pub(crate) async fn has_page(&self) -> bool {
-        let Ok(Some(body)) = self.get("/api/info").await else { return false };
-        let info: Value = serde_json::from_slice(&body).unwrap_or_default();
-        info["page"]["built"] == true
     }
 
     /// A run of a test as JSON.

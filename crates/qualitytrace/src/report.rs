@@ -51,6 +51,8 @@ pub(crate) struct TestReport {
     pub(crate) flakiness: Option<Flakiness>,
     pub(crate) run: u64,
     pub(crate) trace_id: String,
+    /// The address of the run on the server's page, where the server has one and outlives the command.
+    pub(crate) link: Option<String>,
     pub(crate) ending: Ending,
     pub(crate) phases: Phases,
     /// What was missing from the trace when the wait ended.
@@ -183,6 +185,7 @@ impl TestReport {
             flakiness: None,
             run: 0,
             trace_id: String::new(),
+            link: None,
             ending: Ending::Skipped("an earlier step could not be run or judged"),
             phases: Phases::default(),
             debts: Vec::new(),

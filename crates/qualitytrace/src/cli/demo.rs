@@ -16,7 +16,7 @@ use super::Exit;
 use super::files::File;
 use super::interrupt::{Interrupt, end_signal};
 use super::own_token::{OwnToken, TokenFile};
-use super::plan::{Manner, Plan};
+use super::plan::{Manner, Plan, Stay};
 use super::run;
 use super::serve::start_logging;
 use crate::client::{Client, Wanted};
@@ -28,7 +28,7 @@ const MANNER: Manner = Manner {
     parallel: 16,
     confirm: Some(Duration::ZERO),
     fail_fast: false,
-    is_lasting: false,
+    stay: Stay::Run,
     is_quiet: false,
 };
 /// The folder of the examples in a clone of the project.
@@ -67,7 +67,8 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
     let address = server.addresses().http;
     let shop = Shop::start(&format!("http://{address}"), bug).await?;
     terminal::out(&welcome(&shop, bug));
-    let exit = rounds(address, &token, &shop, options.repeat).await;
+    let manner = Manner { stay: if keep { Stay::AfterRun } else { Stay::Run }, ..MANNER };
+    let exit = rounds(address, &token, &shop, options.repeat, manner).await;
     if keep && exit.as_ref().is_ok_and(|exit| *exit != Exit::Interrupted) {
         let file = token.written()?;
         terminal::out(&next_steps(address, &token, &file, &shop, bug));
@@ -99,7 +100,13 @@ async fn start_server(keep: bool, token: &OwnToken) -> anyhow::Result<Server> {
     Ok(Server::start(config(0)).await?)
 }
 
-async fn rounds(server: SocketAddr, token: &OwnToken, shop: &Shop, repeat: u32) -> anyhow::Result<Exit> {
+async fn rounds(
+    server: SocketAddr,
+    token: &OwnToken,
+    shop: &Shop,
+    repeat: u32,
+    manner: Manner,
+) -> anyhow::Result<Exit> {
     let files =
         EXAMPLES.map(|example| File::parse(&Path::new(FOLDER).join(example.file), example.text.to_owned()));
     let plan = Plan::of(files.into(), |_| None)?.context("the built-in examples cannot be used")?;
@@ -114,7 +121,7 @@ async fn rounds(server: SocketAddr, token: &OwnToken, shop: &Shop, repeat: u32) 
             terminal::out(&format!("\n{}\n", terminal::style::strong(format!("Round {round} of {repeat}"))));
         }
         let began = Instant::now();
-        let reports = plan.run(&client, &wanted, MANNER, &interrupt).await?;
+        let reports = plan.run(&client, &wanted, manner, &interrupt).await?;
         terminal::out(&report::pretty::summary(&reports, began.elapsed()));
         if interrupt.is_raised() {
             return Ok(Exit::Interrupted);

@@ -29,6 +29,8 @@ pub(super) struct RunContext<'a> {
     pub(super) interrupt: &'a Interrupt,
     pub(super) limit: &'a TriggerLimit,
     pub(super) halt: &'a Halt,
+    /// Whether the server has a page that reports can lead to.
+    pub(super) has_page: bool,
 }
 
 /// Whether a test that did not pass keeps others from being started.
@@ -225,7 +227,7 @@ fn is_triggered(event: &wire::Event) -> bool {
 ///
 /// Without `ended` there was only one run, and its outcome counts. `trigger` is held until the trigger is answered.
 pub(super) async fn report(
-    RunContext { client, wanted, .. }: RunContext<'_>,
+    RunContext { client, wanted, has_page, .. }: RunContext<'_>,
     name: &str,
     id: &str,
     runs: &[(u64, String)],
@@ -248,6 +250,7 @@ pub(super) async fn report(
         None => TestReport::skipped(name.to_owned(), id.to_owned()),
     };
     report.earlier = reports;
+    report.link = (has_page && report.run > 0).then(|| client.page_of_run(&report.id, report.run));
     if let Some((outcome, recovered)) = ended {
         report.outcome = Outcome::of(outcome, recovered);
     }

@@ -59,6 +59,17 @@ struct FoundSuite {
     is_selected: bool,
 }
 
+/// How long the server of a run stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stay {
+    /// It ends with the run.
+    Run,
+    /// It can be looked at after the run: reports name addresses of its page.
+    AfterRun,
+    /// It outlives the command: generated ids are written into the files, too.
+    Lasting,
+}
+
 /// How to run a plan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
@@ -68,8 +79,8 @@ pub(crate) struct Manner {
     pub(crate) confirm: Option<Duration>,
     /// Whether nothing new begins after a test that did not pass.
     pub(crate) fail_fast: bool,
-    /// Whether the server outlives the run, so that generated ids are written into the files.
-    pub(crate) is_lasting: bool,
+    /// How long the server stays.
+    pub(crate) stay: Stay,
     /// Whether standard output belongs to a report, and not to tests as they end.
     pub(crate) is_quiet: bool,
 }
@@ -241,8 +252,9 @@ impl Plan {
         let limit = &TriggerLimit::new(manner.parallel);
         let halt = &Halt::new(manner.fail_fast);
         let ids = IdWriter::default();
-        let ids = manner.is_lasting.then_some(&ids);
-        let context = RunContext { client, wanted, progress, interrupt, limit, halt };
+        let ids = (manner.stay == Stay::Lasting).then_some(&ids);
+        let has_page = manner.stay != Stay::Run && client.has_page().await;
+        let context = RunContext { client, wanted, progress, interrupt, limit, halt, has_page };
         let suites = suites().map(|suite| self.run_suite(suite, context, ids).boxed());
         let tests = self.alone().map(|test| self.run_test(test, context, ids).boxed());
         // To stop at a failure, the verdicts of the tests before must be known.

@@ -23,7 +23,7 @@ use super::learned;
 use super::legacy::{self, Asked};
 use super::metadata;
 use super::own_token::{self, OwnToken};
-use super::plan::{Manner, Plan, StoredRunnable};
+use super::plan::{Manner, Plan, Stay, StoredRunnable};
 use super::reports;
 use super::resource;
 use super::selection;
@@ -379,7 +379,7 @@ async fn run_paths(
         parallel: options.parallel,
         confirm: options.confirm,
         fail_fast: options.selection.fail_fast,
-        is_lasting: server.is_none(),
+        stay: if server.is_none() { Stay::Lasting } else { Stay::Run },
         is_quiet: options.reports.iter().any(reports::Wanted::takes_output),
     };
     let reports = plan.run(&client, &wanted, manner, &interrupt).await;

@@ -26,7 +26,8 @@ pub(crate) fn document(reports: &[TestReport]) -> String {
                 }
                 None => String::new(),
             };
-            let message = data(&super::visible::text(&problem.sentence()));
+            let link = report.link.as_ref().map(|link| format!(" {link}")).unwrap_or_default();
+            let message = data(&(super::visible::text(&problem.sentence()) + &link));
             // Writing to a String cannot fail.
             let _ = writeln!(text, "::{level} {place}title={title}::{message}");
         }

@@ -85,13 +85,11 @@ fn body(text: &mut String, report: &TestReport) {
         }
     }
     if !report.trace_id.is_empty() {
-        let _ = writeln!(
-            text,
-            "<p>Run {} of test {}, trace {}</p>",
-            report.run,
-            html(&report.id),
-            html(&report.trace_id)
-        );
+        let run = match &report.link {
+            Some(link) => format!("<a href=\"{}\">Run {}</a>", html(link), report.run),
+            None => format!("Run {}", report.run),
+        };
+        let _ = writeln!(text, "<p>{run} of test {}, trace {}</p>", html(&report.id), html(&report.trace_id));
     }
     if let Some(trace) = &report.trace {
         waterfall(text, trace, report);

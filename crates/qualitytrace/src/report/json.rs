@@ -50,6 +50,7 @@ fn test(report: &TestReport) -> Value {
         "outcome": report.outcome.word(),
         "run": report.run,
         "traceId": report.trace_id,
+        "url": report.link,
         "durationMs": milliseconds(report.phases.total),
         "phasesMs": {
             "trigger": milliseconds(report.phases.trigger),

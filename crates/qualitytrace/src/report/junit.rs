@@ -94,6 +94,9 @@ fn suite(report: &TestReport) -> TestSuite {
     }
     let mut suite = TestSuite::new(visible::text(&report.title()));
     suite.set_time(report.phases.total).add_test_cases(cases.iter().map(test_case));
+    if let Some(link) = &report.link {
+        suite.add_property(("url", link.as_str()));
+    }
     if !report.notes.is_empty() {
         suite.set_system_out(report.notes.join("\n"));
     }

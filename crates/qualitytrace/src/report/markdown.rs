@@ -41,7 +41,12 @@ pub(crate) fn document(reports: &[TestReport], took: Duration) -> String {
             let _ = writeln!(text, "- and {rest} more");
         }
         if !report.trace_id.is_empty() {
-            let _ = writeln!(text, "\nTrace `{}`, run {}", html(&report.trace_id), report.run);
+            // The address is percent-encoded: it contains no brackets.
+            let run = match &report.link {
+                Some(link) => format!("[run {}]({link})", report.run),
+                None => format!("run {}", report.run),
+            };
+            let _ = writeln!(text, "\nTrace `{}`, {run}", html(&report.trace_id));
         }
         text.push_str("\n</details>\n");
     }

@@ -187,6 +187,9 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
             1,
             &style::faint(format!("trace {}, run {} of test {}", report.trace_id, report.run, report.id)),
         );
+        if let Some(link) = &report.link {
+            line(text, 1, &style::faint(link));
+        }
         text.push('\n');
     }
 }

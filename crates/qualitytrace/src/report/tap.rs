@@ -33,6 +33,9 @@ fn diagnostics(report: &TestReport) -> String {
     if !report.trace_id.is_empty() {
         let _ = writeln!(text, "  trace: {}", quoted(&report.trace_id));
     }
+    if let Some(link) = &report.link {
+        let _ = writeln!(text, "  url: {}", quoted(link));
+    }
     let problems = problems(report);
     if !problems.is_empty() {
         text.push_str("  problems:\n");

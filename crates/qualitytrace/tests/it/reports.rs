@@ -242,3 +242,35 @@ async fn a_narrow_terminal_gets_narrow_lines() {
         assert!(line.trim_end().chars().count() <= 60, "{line:?}\n{text}");
     }
 }
+
+#[tokio::test]
+async fn reports_and_open_lead_to_the_page_of_a_server_that_has_one() {
+    let server = server_with_a_trace(TRACE).await;
+    let url = server.url("");
+    let (_, text, junit) = run(&[("t.yaml", &inconclusive("T"))], &["t.yaml", "--server", &url]).await;
+    let info = crate::client().get(server.url("/api/info")).send().await.unwrap();
+    let has_page = info.json::<serde_json::Value>().await.unwrap()["page"]["built"] == true;
+    let link = server.url("/test/t/run/1");
+    assert_eq!(text.contains(&link), has_page, "{text}");
+    assert_eq!(junit.contains(&format!("<property name=\"url\" value=\"{link}\"/>")), has_page, "{junit}");
+    let open = |arguments: &[&str]| {
+        let mut command = Command::new(program());
+        command.arg("open").args(arguments).args(["--server-url", &url]).env("BROWSER", "true");
+        let said = command.output().unwrap();
+        let text = [said.stdout, said.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        (said.status.code(), text)
+    };
+    if !has_page {
+        let (code, text) = open(&[]);
+        assert!(code == Some(1) && text.contains("has no page for browsers"), "{text}");
+        return;
+    }
+    let trace = format!("/trace/{TRACE}");
+    let of: [(&[&str], &str); 4] =
+        [(&[], ""), (&["t"], "/test/t"), (&["t", "1"], "/test/t/run/1"), (&[TRACE], &trace)];
+    for (arguments, path) in of {
+        assert_eq!(open(arguments), (Some(0), format!("opened {url}{path}\n")));
+    }
+    let (code, text) = open(&["nosuch"]);
+    assert!(code == Some(1) && text.contains("the server has no test and no trace nosuch"), "{text}");
+}
