@@ -8,13 +8,12 @@ import {
   RouterProvider,
   redirect,
 } from "@tanstack/react-router";
-import { StrictMode } from "react";
+import { lazy, StrictMode, Suspense } from "react";
 import { createRoot } from "react-dom/client";
 import { basePath } from "./api/address";
-import { Refused, whenTokenIsMissing } from "./api/client";
+import { Refused, whenTokenIsMissing, whenUnreachable } from "./api/client";
 import { CompareScreen } from "./screens/compare";
 import { setConnected } from "./screens/connection";
-import { CreateScreen } from "./screens/create";
 import { FirstMinutes } from "./screens/first-minutes";
 import { Header } from "./screens/header";
 import { LoginScreen } from "./screens/login";
@@ -31,6 +30,7 @@ import { TestsScreen } from "./screens/tests";
 import { TraceScreen } from "./screens/trace";
 import { TracesScreen } from "./screens/traces";
 import { VariablesScreen } from "./screens/variables";
+import { Loading } from "./ui/parts";
 import { applyTheme } from "./ui/theme";
 import "@fontsource-variable/inter/index.css";
 import "@fontsource-variable/jetbrains-mono/index.css";
@@ -39,6 +39,18 @@ import "./styles/page.css";
 
 applyTheme();
 
+// Reading YAML takes as much code as a screen: it comes when it is needed.
+const LazyCreateScreen = lazy(() =>
+  import("./screens/create").then(({ CreateScreen }) => ({ default: CreateScreen })),
+);
+function CreateScreen() {
+  return (
+    <Suspense fallback={<Loading />}>
+      <LazyCreateScreen />
+    </Suspense>
+  );
+}
+
 const root = createRootRoute({ component: Shell, notFoundComponent: NothingHere });
 const ofTrace = texts(
   "span",
@@ -46,11 +58,13 @@ const ofTrace = texts(
   "q",
   "only",
   "view",
+  "min",
   "spec",
   "assertion",
   "selectedAssertion",
   "from",
   "to",
+  "focus",
 );
 const at = (path: string, component: () => React.ReactNode, validateSearch = texts()) =>
   createRoute({ getParentRoute: () => root, path, component, validateSearch } as never);
@@ -66,8 +80,8 @@ const leads = (path: string, to: string) =>
 const routes = [
   leads("/", "/tests"),
   at("/tests", TestsScreen, texts("query", "outcome", "trigger")),
-  at("/test/create", CreateScreen, texts("trace", "span")),
-  leads("/test/create/$type", "/test/create"),
+  at("/test/create", CreateScreen, texts("trace", "span", "from")),
+  at("/test/create/$type", CreateScreen, texts("trace", "span", "from")),
   at("/test/$id", TestScreen, texts("tab")),
   at("/test/$id/run", RunLinkScreen, texts("variables", "variableSetId", "version")),
   at("/test/$id/run/$run", RunScreen, ofTrace),
@@ -129,6 +143,7 @@ client.getQueryCache().subscribe(({ query, type }) => {
   else if (status === "success") setConnected(true);
 });
 
+whenUnreachable(() => setConnected(false));
 whenTokenIsMissing(() => {
   const { pathname, href } = router.state.location;
   if (!pathname.endsWith("/login"))

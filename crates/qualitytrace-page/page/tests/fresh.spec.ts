@@ -102,6 +102,11 @@ test("a waiting run shows what it owes, grows, is judged on demand, and names th
     await expect(miss).toContainText("charge");
     await miss.getByRole("button", { name: "Use this selector" }).first().click();
     await expect(miss).toContainText("selects 1 span");
+    const draft = page.getByRole("region", { name: "Draft" });
+    await expect(draft.getByRole("img", { name: "passed" })).toBeVisible();
+    await draft.getByRole("button", { name: "Save" }).click();
+    await expect(draft).toContainText("Saved as version 2");
+    expect(await (await server.api("/api/tests/waiting/source")).text()).toContain('name = "charge"');
     expect(complaints).toEqual([]);
   });
 });
@@ -234,6 +239,7 @@ const SCREENS = [
   "/tests",
   "/test/shop-checkout",
   "/test/shop-checkout?tab=definition",
+  "/test/shop-checkout?tab=history",
   "/test/shop-checkout/run/2/trace",
   "/test/shop-checkout/run/2/test",
   "/test/shop-checkout/run/2/trigger",
@@ -243,11 +249,13 @@ const SCREENS = [
   "/traces",
   "/compare?a=test/shop-checkout/run/1&b=test/shop-checkout/run/2",
   "/testsuites",
+  "/testsuite/shop-buy",
   "/testsuite/shop-buy/run/2",
   "/variablesets",
   "/status",
   "/settings",
   "/test/shop-checkout/run/2/trace?view=flame",
+  "/test/shop-checkout/run/2/trace?view=graph",
   "/test/shop-checkout/run/2/trace?view=table",
   "/start",
   "/test/create",

@@ -17,6 +17,8 @@ export interface Server {
   /** Sends spans. */
   send: (spans: Span[], service?: string) => Promise<void>;
   stop: () => Promise<void>;
+  /** Ends it without a warning, as a crash does. */
+  kill: () => Promise<void>;
 }
 
 export interface Span {
@@ -30,6 +32,9 @@ export interface Span {
   length?: number;
   attributes?: Record<string, string | number>;
   status?: { code: number };
+  /** Events, with milliseconds after the start of the span. */
+  events?: { name: string; after: number }[];
+  links?: { traceId: string; spanId: string }[];
 }
 
 const EPOCH = BigInt(Date.now()) * 1_000_000n;
@@ -69,18 +74,23 @@ function server(child: ChildProcess, url: string, token: string | undefined, sho
       typeof one === "number" ? { intValue: one } : { stringValue: one };
     const attributes = (all: Record<string, string | number>) =>
       Object.entries(all).map(([key, one]) => ({ key, value: value(one) }));
+    const nanoseconds = (at: number) => String(EPOCH + BigInt(at) * 1_000_000n);
     const body = {
       resourceSpans: [
         {
           resource: { attributes: attributes({ "service.name": service }) },
           scopeSpans: [
             {
-              spans: spans.map(({ start: from = 0, length = 10, attributes: own = {}, ...span }) => ({
+              spans: spans.map(({ start: from = 0, length = 10, attributes: own = {}, events, ...span }) => ({
                 kind: 1,
                 ...span,
-                startTimeUnixNano: String(EPOCH + BigInt(from) * 1_000_000n),
-                endTimeUnixNano: String(EPOCH + BigInt(from + length) * 1_000_000n),
+                startTimeUnixNano: nanoseconds(from),
+                endTimeUnixNano: nanoseconds(from + length),
                 attributes: attributes(own),
+                events: (events ?? []).map(({ name, after }) => ({
+                  name,
+                  timeUnixNano: nanoseconds(from + after),
+                })),
               })),
             },
           ],
@@ -94,23 +104,27 @@ function server(child: ChildProcess, url: string, token: string | undefined, sho
     });
     expect(answer.status, await answer.text()).toBe(200);
   };
-  const stop = () =>
+  const end = (signal: "SIGTERM" | "SIGKILL") =>
     new Promise<void>((resolve) => {
       child.removeAllListeners("exit");
+      if (child.exitCode !== null || child.signalCode !== null) return resolve();
       child.on("exit", () => resolve());
-      child.kill("SIGTERM");
+      child.kill(signal);
     });
-  return { url, token, shop, api, send, stop };
+  return { url, token, shop, api, send, stop: () => end("SIGTERM"), kill: () => end("SIGKILL") };
 }
 
 /** An empty server. */
-export async function serve(...more: string[]): Promise<Server> {
+export const serve = (...more: string[]) => serveAt("0", "sqlite::memory:", more);
+
+/** A server at a port, with a database. */
+export async function serveAt(port: string, database: string, more: string[] = []): Promise<Server> {
   const args = [
     "serve",
     "--database-url",
-    "sqlite::memory:",
+    database,
     "--server.httpPort",
-    "0",
+    port,
     "--otlp-grpc-addr",
     "off",
     "--otlp-http-addr",

@@ -81,6 +81,10 @@ test("of two who save, the second is told and nothing is lost", async ({ shop, d
   await shop.getByRole("button", { name: "Save" }).click();
   await expect(shop.getByRole("alert")).toContainText(/version/);
   await expect(editor).toHaveValue(/Renamed here/);
+  const conflict = shop.getByRole("region", { name: "Conflict" });
+  await expect(conflict).toContainText("− ");
+  await expect(conflict).toContainText("Renamed by another");
+  await expect(conflict).toContainText("Renamed here");
   expect(await (await demo.api("/api/tests/shop-list-products/source")).text()).toContain(
     "Renamed by another",
   );

@@ -1,7 +1,7 @@
 /** Every request of the page, in its own words. */
 import type { ColumnsAnswer } from "../trace/columns";
 import { address } from "./address";
-import { ask, client, Refused, type Shape, sentence } from "./client";
+import { ask, client, type Shape, text } from "./client";
 
 /** Where a trace is: on its own, or of a run. */
 export type Source = { kind: "trace"; id: string } | { kind: "run"; test: string; run: number };
@@ -77,6 +77,17 @@ export async function columns(
   return ask(client.GET("/api/tests/{id}/run/{number}/trace/columns", { params, signal }));
 }
 
+/** A trace as OTLP JSON. */
+export const otlpOfTrace = async (id: string) =>
+  (await text(`/api/traces/${encodeURIComponent(id)}`, { headers: { Accept: "application/vnd.otlp+json" } }))
+    .text;
+
+/** Stores the traces of a file of OTLP, Jaeger or Zipkin. */
+export async function storeTraceFile(body: Blob): Promise<Shape<"ReceivedFile">> {
+  const headers = { "Content-Type": "application/json", Accept: "application/json" };
+  return JSON.parse((await text("/api/traces", { method: "POST", headers, body })).text);
+}
+
 export function span(source: Source, id: string) {
   if (source.kind === "trace") {
     return ask(
@@ -130,12 +141,9 @@ export const complete = (
 
 /** A definition as its author wrote it, with the version to store it against. */
 export async function source(kind: "tests" | "testsuites" | "variablesets", id: string) {
-  const answer = await fetch(address(`/api/${kind}/${encodeURIComponent(id)}/source`), {
-    headers: { Accept: "text/yaml" },
-  });
-  const text = await answer.text();
-  if (!answer.ok) throw new Refused(answer.status, said(text, answer.status));
-  return { text, etag: answer.headers.get("ETag") ?? "*" };
+  const headers = { Accept: "text/yaml" };
+  const found = await text(`/api/${kind}/${encodeURIComponent(id)}/source`, { headers });
+  return { text: found.text, etag: found.headers.get("ETag") ?? "*" };
 }
 
 /** The kinds of resources of which a server has one each. */
@@ -144,12 +152,10 @@ export type Single = "datastores" | "pollingprofiles" | "analyzers" | "testrunne
 /** A resource that exists once: as it was written, or with its defaults if it was never stored. */
 export async function current(kind: Single) {
   const headers = { Accept: "text/yaml" };
-  const shown = await fetch(address(`/api/${kind}/current`), { headers });
-  const isWritten = shown.ok && shown.headers.get("ETag") !== '"0"';
-  const answer = isWritten ? await fetch(address(`/api/${kind}/current/source`), { headers }) : shown;
-  const text = await answer.text();
-  if (!answer.ok) throw new Refused(answer.status, said(text, answer.status));
-  return { text, etag: answer.headers.get("ETag") ?? "*" };
+  const shown = await text(`/api/${kind}/current`, { headers });
+  const isWritten = shown.headers.get("ETag") !== '"0"';
+  const found = isWritten ? await text(`/api/${kind}/current/source`, { headers }) : shown;
+  return { text: found.text, etag: found.headers.get("ETag") ?? "*" };
 }
 
 /** Tries the connection to the data store that is in force, step by step. */
@@ -161,31 +167,27 @@ export async function testConnection() {
 /** Stores a definition; with a version, only if that is still the stored one. */
 export async function store(
   kind: "tests" | "testsuites" | "variablesets" | Single,
-  text: string,
+  definition: string,
   id?: string,
   etag?: string,
 ) {
   const headers: HeadersInit = { "Content-Type": "text/yaml", Accept: "application/json" };
   if (etag !== undefined) headers["If-Match"] = etag;
   const path = id === undefined ? `/api/${kind}` : `/api/${kind}/${encodeURIComponent(id)}`;
-  const method = id === undefined ? "POST" : "PUT";
-  const answer = await fetch(address(path), { method, headers, body: text });
-  const body = await answer.text();
-  if (!answer.ok) throw new Refused(answer.status, said(body, answer.status));
-  const warning = answer.headers.get("X-Qualitytrace-Warning");
-  return {
-    stored: JSON.parse(body) as { spec: { id: string; name?: string; version?: number | null } },
-    warning,
-  };
+  const answer = await text(path, { method: id === undefined ? "POST" : "PUT", headers, body: definition });
+  const { spec } = JSON.parse(answer.text) as { spec: { id: string; version?: number | null } };
+  const numbered = (tag: string | null | undefined) => Number((tag ?? "").replaceAll('"', ""));
+  // Without a version in the answer, it is the one after the version that was replaced.
+  const version = spec.version ?? (numbered(answer.headers.get("ETag")) || numbered(etag) + 1);
+  return { id: spec.id, version, warning: answer.headers.get("X-Qualitytrace-Warning") };
 }
 
-function said(body: string, status: number): string {
-  try {
-    return sentence(JSON.parse(body), status);
-  } catch {
-    return sentence(body, status);
-  }
-}
+/** Whether the server answers again. */
+export const isAlive = () =>
+  fetch(address("/healthz")).then(
+    (answer) => answer.ok,
+    () => false,
+  );
 
 export const editSource = (id: string, version: number, changes: Change[]) =>
   ask(client.POST("/api/tests/{id}/source/edit", { params: { path: { id } }, body: { version, changes } }));
@@ -193,7 +195,17 @@ export const editSource = (id: string, version: number, changes: Change[]) =>
 export type Change =
   | { type: "addSpec"; spec: { name?: string | null; selector: string; assertions: string[] } }
   | { type: "addOutput"; output: { name: string; selector: string; value: string } }
+  | { type: "changeSpec"; at: number; spec: { name?: string | null; selector: string; assertions: string[] } }
   | { type: "addAssertion"; spec: number; assertion: string };
+
+/** Sends a trigger once; nothing is stored. */
+export const tryTrigger = (trigger: object) =>
+  ask(client.POST("/api/trigger/try", { body: { trigger: trigger as Record<string, unknown> } as never }));
+/** What the server of a trigger offers. */
+export const triggerMethods = (trigger: object) =>
+  ask(
+    client.POST("/api/trigger/methods", { body: { trigger: trigger as Record<string, unknown> } as never }),
+  );
 
 export interface TraceFilter {
   service?: string;

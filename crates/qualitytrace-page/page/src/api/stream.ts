@@ -1,5 +1,6 @@
 /** Server-sent events over `fetch`: unlike EventSource, it tells a refusal from a lost connection. */
 import { address } from "./address";
+import { tokenIsMissing } from "./client";
 
 /** An event: its id, if it can be resumed after it, and its data. */
 export interface Message {
@@ -12,6 +13,9 @@ export type Connection = "connecting" | "open" | "lost" | "ended" | "refused";
 
 /** The delays between attempts, in milliseconds; the last one is repeated. */
 const DELAYS = [250, 500, 1000, 2000, 5000];
+
+/** A tab that is hidden for so many milliseconds gives its connection up: a browser has six for all its tabs. */
+const HIDDEN = 30_000;
 
 /** Splits a stream of bytes into messages; a message may come in any number of pieces. */
 export class Messages {
@@ -65,11 +69,15 @@ async function run(
   let last: string | undefined;
   let failures = 0;
   while (!signal.aborted) {
+    const connection = new AbortController();
+    const leave = whenLeft(signal, () => connection.abort());
     try {
       const headers: HeadersInit = { Accept: "text/event-stream" };
       if (last !== undefined) headers["Last-Event-ID"] = last;
-      const answer = await fetch(address(path), { headers, signal });
-      if (answer.status >= 400 && answer.status < 500) return onConnection("refused");
+      const answer = await fetch(address(path), { headers, signal: connection.signal });
+      if (answer.status === 401) tokenIsMissing();
+      const isBusy = answer.status === 429;
+      if (answer.status >= 400 && answer.status < 500 && !isBusy) return onConnection("refused");
       if (!answer.ok || answer.body === null) throw new Error(String(answer.status));
       onConnection("open");
       failures = 0;
@@ -89,11 +97,47 @@ async function run(
       await pause(again, signal);
     } catch {
       if (signal.aborted) return;
+      if (connection.signal.aborted) {
+        await untilVisible(signal);
+        continue;
+      }
       onConnection("lost");
       await pause(DELAYS[Math.min(failures, DELAYS.length - 1)], signal);
       failures += 1;
+    } finally {
+      leave();
     }
   }
+}
+
+/** Calls back when the signal is raised, or when the tab has been hidden for long. Returns how to stop that. */
+function whenLeft(signal: AbortSignal, then: () => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const look = () => {
+    clearTimeout(timer);
+    if (document.hidden) timer = setTimeout(then, HIDDEN);
+  };
+  look();
+  signal.addEventListener("abort", then);
+  document.addEventListener("visibilitychange", look);
+  return () => {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", then);
+    document.removeEventListener("visibilitychange", look);
+  };
+}
+
+function untilVisible(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const look = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      resolve();
+    };
+    signal.addEventListener("abort", look, { once: true });
+    document.addEventListener("visibilitychange", look);
+    look();
+  });
 }
 
 function pause(milliseconds: number, signal: AbortSignal): Promise<void> {

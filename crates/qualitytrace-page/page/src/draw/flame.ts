@@ -55,9 +55,11 @@ export class Flame {
       (event) => {
         if (!event.ctrlKey && !event.metaKey) return;
         event.preventDefault();
-        const share = event.offsetX / this.canvas.clientWidth;
-        const { from = 0, to = 1 } = this.view ?? {};
-        this.view?.zoomBy(event.deltaY > 0 ? 1.25 : 0.8, from + share * (to - from));
+        const { view } = this;
+        view?.zoomBy(
+          event.deltaY > 0 ? 1.25 : 0.8,
+          view.axis.moment(event.offsetX / this.canvas.clientWidth),
+        );
       },
       { passive: false },
     );
@@ -104,14 +106,15 @@ export class Flame {
     const colours = theme();
     context.font = `500 11px ${getComputedStyle(this.host).fontFamily}`;
     context.textBaseline = "middle";
-    const scale = (width - 2 * PADDING) / (view.to - view.from);
+    const { axis } = view;
+    const x = (moment: number) => PADDING + axis.share(moment) * (width - 2 * PADDING);
     // Of bars that share a pixel, one is drawn.
     const drawn = new Map<number, number>();
     for (let row = 0; row < trace.total; row += 1) {
       const y = PADDING + lane[row] * (HEIGHT + GAP) - top;
       if (y + HEIGHT < 0 || y > height) continue;
-      const left = PADDING + (trace.start[row] - view.from) * scale;
-      const right = left + Math.max(0, trace.duration[row]) * scale;
+      const left = x(trace.start[row]);
+      const right = x(trace.start[row] + Math.max(0, trace.duration[row]));
       if (right < 0 || left > width) continue;
       const from = Math.max(0, left);
       const length = Math.max(1, Math.min(width, right) - from);
@@ -153,14 +156,15 @@ export class Flame {
     if (view === undefined) return -1;
     const { lane } = this.layout(view);
     const wanted = Math.floor((event.offsetY + this.host.scrollTop - PADDING) / (HEIGHT + GAP));
-    const scale = (this.host.clientWidth - 2 * PADDING) / (view.to - view.from);
-    const moment = view.from + (event.offsetX - PADDING) / scale;
-    const slack = 2 / scale;
+    const share = (pixel: number) => (pixel - PADDING) / (this.host.clientWidth - 2 * PADDING);
+    const [from, to] = [
+      view.axis.moment(share(event.offsetX - 2)),
+      view.axis.moment(share(event.offsetX + 2)),
+    ];
     const { trace } = view;
     for (let row = 0; row < trace.total; row += 1) {
       if (lane[row] !== wanted) continue;
-      if (moment >= trace.start[row] - slack && moment <= trace.start[row] + trace.duration[row] + slack)
-        return row;
+      if (to >= trace.start[row] && from <= trace.start[row] + trace.duration[row]) return row;
     }
     return -1;
   }

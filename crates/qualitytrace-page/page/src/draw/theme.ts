@@ -12,6 +12,7 @@ export interface Theme {
   accent: string;
   failed: string;
   passed: string;
+  inconclusive: string;
   surface2: string;
   bg: string;
 }
@@ -38,6 +39,7 @@ export function theme(): Theme {
     accent: colour("accent"),
     failed: colour("failed"),
     passed: colour("passed"),
+    inconclusive: colour("inconclusive"),
     surface2: colour("surface-2"),
     bg: colour("bg"),
   };

@@ -4,16 +4,14 @@
  * Rows carry all texts, so that they can be read aloud, copied and found. Both are positioned in the same animation
  * frame. Only this module touches their elements; it asks a `View` what to show and tells it what the reader does.
  */
-import { duration, shown } from "../text/format";
+import { count, duration, shown } from "../text/format";
 import { FLAG, KINDS } from "../trace/columns";
-import { MARK, type View } from "../trace/view";
-import { fitted, theme } from "./theme";
-import { ticks } from "./ticks";
+import type { View } from "../trace/view";
+import { drawBars, drawRuler, ROW } from "./bars";
+import { fitted } from "./theme";
 
-export const ROW = 24;
 /** Browsers draw nothing below this height; taller lists scroll in proportion. */
 const TALLEST = 15_000_000;
-const BAR = 10;
 const INDENT = 14;
 /** Deeper rows are not indented further. */
 const DEEPEST_INDENT = 24;
@@ -29,6 +27,7 @@ interface RowElements {
   toggle: HTMLSpanElement;
   mark: HTMLSpanElement;
   name: HTMLSpanElement;
+  notes: HTMLSpanElement;
   dot: HTMLElement;
   service: HTMLSpanElement;
   duration: HTMLSpanElement;
@@ -40,6 +39,10 @@ export class Waterfall {
   onSelect: (row: number) => void = () => {};
   onOpen: (row: number) => void = () => {};
   onEscape: () => void = () => {};
+  /** Told which spans in sight have events whose times are not known. */
+  onEvents: (rows: readonly number[]) => void = () => {};
+  /** When the events of spans were, in nanoseconds from the origin, by span id. */
+  eventTimes: ReadonlyMap<string, readonly number[]> = new Map();
   texts: Texts = { missing: (id) => `parent ${id.slice(0, 8)} is not here` };
   private readonly host: HTMLElement;
   private readonly grid: HTMLDivElement;
@@ -145,9 +148,12 @@ export class Waterfall {
     const last = Math.min(view.rows.length, Math.ceil((top + height) / ROW) + 1);
     this.grid.setAttribute("aria-rowcount", String(view.rows.length));
     this.drawRows(view, first, last, top);
-    this.drawBars(view, first, last, top, height);
-    const seen = view.rows[first];
-    this.anchor = first === 0 || seen === undefined ? undefined : { row: seen, offset: top - first * ROW };
+    this.drawTimes(view, first, last, top, height);
+    // Spans keep their rows when more arrive; placeholders and groups do not.
+    let seen = first;
+    while (seen < last && !view.isSpan(view.rows[seen])) seen += 1;
+    this.anchor =
+      first === 0 || seen >= last ? undefined : { row: view.rows[seen], offset: top - seen * ROW };
   }
 
   /** New rows above the first one that is seen do not move it. */
@@ -184,19 +190,22 @@ export class Waterfall {
     const { trace, tree } = view;
     const isSelected = row === view.selected;
     const isOpen = view.hasChildren(row) ? !view.isCollapsed(row) : undefined;
-    const mark = view.marks[row] ?? MARK.none;
-    const isDim = view.matches !== undefined && view.matches[row] !== 1;
-    const isPlaceholder = view.isPlaceholder(row);
-    const length = isPlaceholder ? 0 : trace.duration[row];
-    const name = isPlaceholder ? "" : trace.nameOf(row);
-    const missing = isPlaceholder ? this.texts.missing(tree.missing[row - trace.total] ?? "") : "";
-    const slot = isPlaceholder ? undefined : view.slots[trace.service[row]];
+    const group = view.group(row);
+    const sample = group === undefined ? row : group.members[0];
+    const isMissing = !view.isSpan(sample);
+    const isFailed = view.isFailed(row);
+    const isDim = view.matches !== undefined && !isMatch(view, row);
+    const ahead = view.ahead(row);
+    const length = isMissing ? 0 : (group?.total ?? trace.duration[row]);
+    const name = isMissing ? "" : trace.nameOf(sample);
+    const missing = isMissing ? this.texts.missing(tree.missing[row - tree.spans] ?? "") : "";
+    const slot = isMissing ? undefined : view.slots[trace.service[sample]];
     const state = [
       row,
       index,
       isSelected,
       isOpen,
-      mark,
+      isFailed,
       isDim,
       length,
       name,
@@ -206,109 +215,69 @@ export class Waterfall {
       slot?.colour,
       trace.status[row],
       trace.flags[row],
+      ahead,
     ].join("|");
     if (elements.state === state) return;
     elements.state = state;
     const { row: line } = elements;
-    const service = isPlaceholder ? "" : trace.serviceOf(row);
-    const isError = !isPlaceholder && trace.isError(row);
-    line.className = `wf-row${isSelected ? " selected" : ""}${isDim ? " dim" : ""}${isPlaceholder ? " missing" : ""}`;
+    const service = isMissing ? "" : trace.serviceOf(sample);
+    const isError = group?.hasError ?? (!isMissing && trace.isError(row));
+    const links = !isMissing && group === undefined && (trace.flags[row] & FLAG.links) !== 0;
+    const title =
+      group === undefined ? shown(name, 200) : `${shown(name, 200)} × ${count(group.members.length)}`;
+    line.className = `wf-row${isSelected ? " selected" : ""}${isDim ? " dim" : ""}${isMissing ? " missing" : ""}${group === undefined ? "" : " group"}`;
     line.dataset.row = String(row);
     line.setAttribute("aria-level", String(tree.depth[row] + 1));
     line.setAttribute("aria-rowindex", String(index + 1));
     line.setAttribute("aria-selected", String(isSelected));
     if (isOpen === undefined) line.removeAttribute("aria-expanded");
     else line.setAttribute("aria-expanded", String(isOpen));
-    const facts = [shown(name, 200), shown(service, 100), duration(length)];
+    const facts = [title, shown(service, 100), duration(length)];
+    if (ahead > 0) facts.push("starts before its parent");
     if (isError) facts.push("error");
-    if (mark === MARK.failed) facts.push("failed");
-    line.setAttribute("aria-label", isPlaceholder ? missing : facts.join(", "));
+    if (isFailed) facts.push("failed");
+    line.setAttribute("aria-label", isMissing ? missing : facts.join(", "));
     elements.indent.style.width = `${Math.min(tree.depth[row], DEEPEST_INDENT) * INDENT}px`;
     elements.toggle.textContent = isOpen === undefined ? "" : isOpen ? "▾" : "▸";
     elements.toggle.dataset.toggle = isOpen === undefined ? "" : String(row);
-    elements.mark.className = mark === MARK.failed ? "wf-mark failed" : isError ? "wf-mark error" : "wf-mark";
-    elements.mark.title =
-      mark === MARK.failed ? "a failed assertion is about this span" : isError ? "error" : "";
-    const hidden = isOpen === false ? `  + ${tree.size[row] - 1}` : "";
-    elements.name.textContent = isPlaceholder ? missing : shown(name, 200) + hidden;
-    elements.name.title = isPlaceholder ? missing : `${shown(name, 1000)} · ${KINDS[trace.kind[row]] ?? ""}`;
+    elements.mark.className = isFailed ? "wf-mark failed" : isError ? "wf-mark error" : "wf-mark";
+    elements.mark.title = isFailed ? "a failed assertion is about this span" : isError ? "error" : "";
+    const hidden = isOpen === false && group === undefined ? `  + ${tree.size[row] - 1}` : "";
+    elements.name.textContent = isMissing ? missing : title + hidden;
+    elements.name.title = isMissing ? missing : `${shown(name, 1000)} · ${this.about(view, row, sample)}`;
+    elements.notes.textContent = `${ahead > 0 ? "⇤" : ""}${links ? "↗" : ""}`;
+    const early = `starts ${duration(ahead)} before its parent: the clocks of their machines may differ; it is drawn as it was sent`;
+    elements.notes.title = [ahead > 0 ? early : "", links ? "links to other spans" : ""]
+      .filter(Boolean)
+      .join("; ");
     elements.service.textContent = shown(service, 100);
     elements.dot.style.background = slot === undefined ? "transparent" : `var(--service-${slot.colour})`;
-    elements.duration.textContent = isPlaceholder ? "" : duration(length);
+    elements.duration.textContent = isMissing ? "" : duration(length);
   }
 
-  private drawBars(view: View, first: number, last: number, top: number, height: number): void {
+  /** What is known of a row beside its name. */
+  private about(view: View, row: number, sample: number): string {
+    const kind = KINDS[view.trace.kind[sample]] ?? "";
+    const group = view.group(row);
+    if (group === undefined) return kind;
+    const { shortest, median, longest, total, members } = group;
+    return `${kind} · ${count(members.length)} equal spans, ${duration(shortest)} to ${duration(longest)}, median ${duration(median)}, ${duration(total)} together`;
+  }
+
+  private drawTimes(view: View, first: number, last: number, top: number, height: number): void {
     const columns = this.columnsWidth();
     const width = Math.max(0, this.grid.clientWidth - columns - 12);
     this.canvas.style.left = `${columns}px`;
     const context = fitted(this.canvas, width, height);
     if (context === null) return;
-    const { trace } = view;
-    const colours = theme();
-    const x = (moment: number) => ((moment - view.from) / (view.to - view.from)) * width;
-    this.drawRuler(view, columns, width, context, height, x);
-    for (let index = first; index < last; index += 1) {
-      const row = view.rows[index];
-      if (view.isPlaceholder(row)) continue;
-      const slot = view.slots[trace.service[row]];
-      const left = x(trace.start[row]);
-      const right = x(trace.start[row] + Math.max(0, trace.duration[row]));
-      if (right < 0 || left > width) continue;
-      const from = Math.max(-2, left);
-      const length = Math.max(2, Math.min(width + 2, right) - from);
-      const y = Math.round(index * ROW - top + (ROW - BAR) / 2);
-      context.globalAlpha = view.matches !== undefined && view.matches[row] !== 1 ? 0.28 : 1;
-      context.fillStyle = slot.isHatched ? colours.hatched[slot.colour] : colours.services[slot.colour];
-      context.fillRect(from, y, length, BAR);
-      if (view.critical?.[row] === 1) {
-        context.fillStyle = colours.text1;
-        context.fillRect(from, y + BAR + 2, length, 2);
-      }
-      if (trace.isError(row)) {
-        context.fillStyle = colours.failed;
-        context.fillRect(from + length, y - 2, 3, BAR + 4);
-      }
-      if ((trace.flags[row] & FLAG.events) !== 0) {
-        context.fillStyle = colours.text1;
-        context.fillRect(from + 1, y - 3, 2, 2);
-      }
-      if (view.marks[row] === MARK.failed) {
-        context.strokeStyle = colours.failed;
-        context.lineWidth = 1.5;
-        context.strokeRect(from - 2.5, y - 2.5, length + 5, BAR + 5);
-      }
-    }
-    context.globalAlpha = 1;
-    const services = trace.services.length;
+    this.ruler.replaceChildren(...drawRuler(context, view, { left: columns, width, height }));
+    const { lacking } = drawBars(context, view, { first, last, top, width, times: this.eventTimes });
+    this.onEvents(lacking);
+    const { services } = view.trace;
     this.canvas.setAttribute(
       "aria-label",
-      `Times of ${view.rows.length} rows of ${services} services, ${duration(view.to - view.from)} in all`,
+      `Times of ${view.rows.length} rows of ${services.length} services, ${duration(view.to - view.from)} in all`,
     );
-  }
-
-  private drawRuler(
-    view: View,
-    left: number,
-    width: number,
-    context: CanvasRenderingContext2D,
-    height: number,
-    x: (moment: number) => number,
-  ): void {
-    const moments = ticks(
-      view.from - view.tree.from,
-      view.to - view.tree.from,
-      Math.max(1, Math.floor(width / 110)),
-    );
-    context.fillStyle = theme().line;
-    const labels = moments.map((moment) => {
-      const at = x(moment + view.tree.from);
-      context.fillRect(Math.round(at), 0, 1, height);
-      const label = document.createElement("span");
-      label.textContent = moment === 0 ? "0" : duration(moment);
-      label.style.left = `${left + at}px`;
-      return label;
-    });
-    this.ruler.replaceChildren(...labels);
   }
 
   /** The width of the columns left of the bars. */
@@ -332,11 +301,23 @@ export class Waterfall {
     const toggle = element("span", "wf-toggle", name);
     const mark = element("span", "wf-mark", name);
     const text = element("span", "wf-text", name);
+    const notes = element("span", "wf-notes", name);
     const service = cell("wf-service");
     const dot = element("i", "dot", service);
     const serviceText = element("span", "wf-text", service);
     const length = cell("wf-duration");
-    return { row, indent, toggle, mark, name: text, dot, service: serviceText, duration: length, state: "" };
+    return {
+      row,
+      indent,
+      toggle,
+      mark,
+      name: text,
+      notes,
+      dot,
+      service: serviceText,
+      duration: length,
+      state: "",
+    };
   }
 
   private onClick(event: MouseEvent): void {
@@ -353,7 +334,7 @@ export class Waterfall {
 
   private zoomToSelected(): void {
     const view = this.view;
-    if (view === undefined || view.selected < 0 || view.isPlaceholder(view.selected)) return;
+    if (view === undefined || !view.isSpan(view.selected)) return;
     const start = view.trace.start[view.selected];
     const length = Math.max(1, view.trace.duration[view.selected]);
     view.setZoom(start - length * 0.05, start + length * 1.05);
@@ -366,7 +347,7 @@ export class Waterfall {
       event.preventDefault();
       const bars = this.canvas.getBoundingClientRect();
       const share = Math.max(0, Math.min(1, (event.clientX - bars.left) / bars.width));
-      view.zoomBy(event.deltaY > 0 ? 1.25 : 0.8, view.from + share * (view.to - view.from));
+      view.zoomBy(event.deltaY > 0 ? 1.25 : 0.8, view.axis.moment(share));
     } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
       event.preventDefault();
       view.pan((event.deltaX || event.deltaY) / 1000);
@@ -396,10 +377,7 @@ export class Waterfall {
       "0": () => view.setZoom(view.tree.from, view.tree.to),
       f: () => view.setFocus(view.focus === view.selected ? -1 : view.selected),
       z: () => this.zoomToSelected(),
-      e: () =>
-        void view.next(
-          (row) => !view.isPlaceholder(row) && (view.trace.isError(row) || view.marks[row] === MARK.failed),
-        ),
+      e: () => void view.next((row) => view.isSpan(row) && (view.trace.isError(row) || view.isFailed(row))),
       Enter: () => this.onOpen(view.selected),
       Escape: () => this.onEscape(),
     };
@@ -411,6 +389,12 @@ export class Waterfall {
     act();
     if (view.selected !== before) this.onSelect(view.selected);
   }
+}
+
+/** Whether a row was searched for; a group is if one of its members was. */
+function isMatch(view: View, row: number): boolean {
+  if (view.matches?.[row] === 1) return true;
+  return view.group(row)?.members.some((member) => view.matches?.[member] === 1) ?? false;
 }
 
 function element<K extends keyof HTMLElementTagNameMap>(

@@ -1,46 +1,40 @@
 /** A new test: written, or made of a trace, or of a curl command. `/test/create` */
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
+import { flushSync } from "react-dom";
 import { ask, client } from "../api/client";
 import { store, testOfTrace } from "../api/requests";
 import { Loading, Problem, useTitle } from "../ui/parts";
 import { Header } from "./header";
-
-const TEMPLATE = `type: Test
-spec:
-  name: My test
-  trigger:
-    type: http
-    httpRequest:
-      method: GET
-      url: http://localhost:8080/
-  specs:
-  - name: It answers
-    selector: span[name = "Tracetest trigger"]
-    assertions:
-    - attr:tracetest.response.status = 200
-`;
+import { template } from "./trigger-fields";
+import { TriggerForm } from "./trigger-form";
+import { useUnsavedGuard } from "./unsaved";
 
 export function CreateScreen() {
-  const search = useSearch({ from: "/test/create" });
+  const { type = "http" } = useParams({ strict: false }) as { type?: string };
+  const search = useSearch({ strict: false }) as { trace?: string; span?: string; from?: string };
   const navigate = useNavigate();
   const [text, setText] = useState<string>();
   const [pasted, setPasted] = useState("");
   const [problem, setProblem] = useState<unknown>();
   const [warnings, setWarnings] = useState<string[]>([]);
+  const [isSaved, setSaved] = useState(false);
   useTitle("New test");
+  useUnsavedGuard(text !== undefined && !isSaved, "The test is not saved. Leave it?");
   const made = useQuery({
     queryKey: ["test of", search.trace, search.span],
     queryFn: () => testOfTrace(search.trace ?? "", search.span),
     enabled: search.trace !== undefined,
     staleTime: Number.POSITIVE_INFINITY,
   });
-  const value = text ?? made.data?.definition ?? TEMPLATE;
+  const value = text ?? made.data?.definition ?? template(type);
   const save = async () => {
     try {
-      const { stored } = await store("tests", value);
-      await navigate({ to: "/test/$id", params: { id: stored.spec.id } });
+      const { id } = await store("tests", value);
+      // What is saved may be left.
+      flushSync(() => setSaved(true));
+      await navigate({ to: "/test/$id", params: { id } });
     } catch (error) {
       setProblem(error);
     }
@@ -70,7 +64,7 @@ export function CreateScreen() {
           {warning}
         </p>
       ))}
-      <div className="two">
+      <div className="two create">
         <div className="definition">
           <textarea
             aria-label="Definition"
@@ -80,22 +74,27 @@ export function CreateScreen() {
             onChange={(event) => setText(event.target.value)}
           />
         </div>
-        <section className="side form">
-          <h2>Or paste a request</h2>
-          <p className="faint">A curl command, a HAR or Postman file, an OpenAPI description, a hurl file.</p>
-          <textarea
-            aria-label="Paste"
-            className="mono"
-            rows={8}
-            spellCheck={false}
-            placeholder="curl -X POST http://localhost:8080/orders -d '{}'"
-            value={pasted}
-            onChange={(event) => setPasted(event.target.value)}
-          />
-          <button type="button" disabled={pasted.trim() === ""} onClick={importText}>
-            Make a test of it
-          </button>
-        </section>
+        <div className="side scroll">
+          <TriggerForm text={value} onChange={setText} />
+          <details className="import" open={search.from === "curl"}>
+            <summary>Paste a request</summary>
+            <p className="faint">
+              A curl command, a HAR or Postman file, an OpenAPI description, a hurl file.
+            </p>
+            <textarea
+              aria-label="Paste"
+              className="mono"
+              rows={6}
+              spellCheck={false}
+              placeholder="curl -X POST http://localhost:8080/orders -d '{}'"
+              value={pasted}
+              onChange={(event) => setPasted(event.target.value)}
+            />
+            <button type="button" disabled={pasted.trim() === ""} onClick={importText}>
+              Make a test of it
+            </button>
+          </details>
+        </div>
       </div>
     </>
   );

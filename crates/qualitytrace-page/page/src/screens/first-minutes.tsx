@@ -44,6 +44,7 @@ export function FirstMinutes() {
           if (first !== undefined) void navigate({ to: "/trace/$id", params: { id: first } });
         },
         () => {},
+        1000,
       ),
     [navigate],
   );

@@ -95,7 +95,7 @@ const PHASES: Record<string, string> = {
 };
 
 /** How long after the end of a run its stream is asked again for late spans. */
-const LATE_EVERY = 4000;
+const LATE_EVERY = 2000;
 
 /** The state after one more event. */
 export function fold(before: Live, event: RunEvent): Live {

@@ -29,7 +29,7 @@ export function LoginScreen() {
     [client, navigate, next, router],
   );
 
-  // The demo and `qualitytrace open` hand the token over behind the `#`, which is never sent and removed at once.
+  // The demo hands its token over behind the `#`, which is never sent and removed at once.
   useEffect(() => {
     const given = new URLSearchParams(window.location.hash.slice(1)).get("token");
     if (given === null) return;

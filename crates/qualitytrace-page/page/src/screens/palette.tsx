@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useId, useState } from "react";
-import { startRun, tests } from "../api/requests";
+import { tests } from "../api/requests";
 import { chooseTheme } from "../ui/theme";
 import { Dialog, useMayChange } from "./shell";
 
@@ -49,10 +49,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
       key: `run ${id}`,
       name: `Run ${spec.name ?? id}`,
       hint: "start a run",
-      act: async () => {
-        const run = await startRun(id);
-        await navigate({ to: "/test/$id/run/$run/trace", params: { id, run: String(run.id) } });
-      },
+      act: () => navigate({ to: "/test/$id/run", params: { id } }),
     };
     return mayChange ? [open, start] : [open];
   });

@@ -1,7 +1,7 @@
 /** `/test/ID/run`: starts a run and shows it. */
-import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useParams, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
-import { startRun, type Variable } from "../api/requests";
+import type { Variable } from "../api/requests";
 import { Loading, Problem, useTitle } from "../ui/parts";
 import { Header } from "./header";
 import { useStart, VariablesDialog } from "./start-run";
@@ -22,10 +22,8 @@ export function variablesOf(text: string | undefined): Variable[] {
 export function RunLinkScreen() {
   const { id } = useParams({ from: "/test/$id/run" });
   const search = useSearch({ from: "/test/$id/run" });
-  const navigate = useNavigate();
   const start = useStart();
   const isStarted = useRef(false);
-  const [problem, setProblem] = useState<unknown>();
   // A page of another site may have opened this address: then the reader decides.
   const isForeign = document.referrer !== "" && new URL(document.referrer).origin !== window.location.origin;
   const [isWanted, setWanted] = useState(!isForeign);
@@ -33,20 +31,13 @@ export function RunLinkScreen() {
   useEffect(() => {
     if (!isWanted || isStarted.current) return;
     isStarted.current = true;
-    startRun(id, variablesOf(search.variables), search.variableSetId)
-      .then((run) =>
-        navigate({
-          to: "/test/$id/run/$run/$tab",
-          params: { id, run: String(run.id), tab: "trace" },
-          replace: true,
-        }),
-      )
-      .catch(setProblem);
-  }, [isWanted, id, search, navigate]);
+    const { variables, variableSetId } = search;
+    void start.begin(id, id, { variables: variablesOf(variables), variableSetId, isReplacing: true });
+  }, [isWanted, id, search, start]);
   return (
     <>
       <Header path={[{ name: "Tests", to: "/tests" }]} title={`Run ${id}`} />
-      {isWanted && problem === undefined && <Loading />}
+      {isWanted && start.problem === undefined && start.asked === undefined && <Loading />}
       {!isWanted && (
         <p className="pad">
           Another site opened this link. Run <b>{id}</b>?{" "}
@@ -55,7 +46,9 @@ export function RunLinkScreen() {
           </button>
         </p>
       )}
-      {problem !== undefined && <Problem error={problem} retry={() => start.begin(id, id)} />}
+      {start.problem !== undefined && (
+        <Problem error={start.problem} retry={() => start.begin(id, id, { isReplacing: true })} />
+      )}
       <VariablesDialog start={start} />
     </>
   );

@@ -1,10 +1,15 @@
 /** The tabs of a run beside its trace and its verdict: trigger, events, automate. */
+import { useState } from "react";
 import { address } from "../api/address";
+import { columns, otlpOfTrace, verdict } from "../api/requests";
 import { bytes, duration, shown } from "../text/format";
+import { Trace } from "../trace/columns";
 import { Icon } from "../ui/glyphs";
-import { Command, Copy } from "../ui/parts";
-import type { DraftState } from "./draft";
+import { Command, Copy, Problem } from "../ui/parts";
+import type { DraftState } from "./draft-state";
+import { JsonBody } from "./json-body";
 import type { Live, RunEvent } from "./live";
+import { download, report } from "./share";
 
 /** Longer bodies are cut: the page stays usable. */
 const LONGEST_BODY = 200_000;
@@ -44,7 +49,15 @@ export function TriggerTab({ live, draft }: { live: Live; draft: DraftState }) {
               {reply.status ?? reply.statusCode ?? reply.type}{" "}
               <AssertOn name="Assert status" onClick={assert("tracetest.response.status", "status")} />
             </p>
-            <Headers headers={reply.headers ?? []} />
+            <Headers
+              headers={reply.headers ?? []}
+              onAssert={
+                spanId === undefined
+                  ? undefined
+                  : (key, value) =>
+                      draft.begin({ spanId, label: `header ${key}`, ...aboutHeader(key, value) })
+              }
+            />
             {reply.body !== undefined && reply.body !== "" && (
               <>
                 <p>
@@ -54,7 +67,16 @@ export function TriggerTab({ live, draft }: { live: Live; draft: DraftState }) {
                     {reply.truncated === true && ", cut by the server"}
                   </span>
                 </p>
-                <Body text={reply.body} />
+                <JsonBody
+                  text={reply.body}
+                  onAssert={
+                    spanId === undefined
+                      ? undefined
+                      : (path, value) => draft.begin({ spanId, label: path, ...aboutNode(path, value) })
+                  }
+                >
+                  <Body text={reply.body} />
+                </JsonBody>
               </>
             )}
           </>
@@ -73,12 +95,40 @@ function AssertOn({ name, onClick }: { name: string; onClick: (() => void) | und
   );
 }
 
+const BODY = "tracetest.response.body";
+const HEADERS = "tracetest.response.headers";
+
+/** An assertion about a node of the answer. */
+function aboutNode(path: string, value: string | number | boolean | null) {
+  const left = `attr:${BODY} | json_path '${path.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
+  const type = typeof value === "number" ? "number" : typeof value === "boolean" ? "bool" : "string";
+  return { attribute: BODY, proposal: { left, comparator: "=", expected: literal(value), type } };
+}
+
+function literal(value: string | number | boolean | null): string {
+  if (value === null) return '"<nil>"';
+  return typeof value === "string" ? JSON.stringify(value) : String(value);
+}
+
+/** An assertion about a header of the answer: headers are a list of pairs. */
+function aboutHeader(key: string, value: string) {
+  const left = `attr:${HEADERS} | json_path '$[?(@.key=="${key.replaceAll(/["'\\]/g, "")}")].value'`;
+  return {
+    attribute: HEADERS,
+    proposal: { left, comparator: "=", expected: JSON.stringify(value), type: "string" },
+  };
+}
+
 function took(live: Live): string {
   const at = (what: string) => Number(live.events.find((event) => event.what === what)?.at ?? 0);
   return duration(at("triggered") - at("triggering"));
 }
 
-function Headers({ headers }: { headers: { key: string; value: string }[] }) {
+function Headers(props: {
+  headers: { key: string; value: string }[];
+  onAssert?: (key: string, value: string) => void;
+}) {
+  const { headers, onAssert } = props;
   return (
     <table className="attributes" aria-label="Headers">
       <tbody>
@@ -88,6 +138,14 @@ function Headers({ headers }: { headers: { key: string; value: string }[] }) {
             <th scope="row">{shown(header.key, 200)}</th>
             <td>
               <code>{shown(header.value, 2000)}</code>
+              {onAssert !== undefined && (
+                <span className="actions">
+                  <AssertOn
+                    name={`Assert ${header.key}`}
+                    onClick={() => onAssert(header.key, header.value)}
+                  />
+                </span>
+              )}
             </td>
           </tr>
         ))}
@@ -163,13 +221,24 @@ export function AutomateTab(props: {
   name: string;
   variables: { key?: string; value?: string }[] | null | undefined;
 }) {
-  const { id, run } = props;
+  const { id, run, name } = props;
+  const [problem, setProblem] = useState<unknown>();
   const server = address("");
   const pairs = (props.variables ?? [])
     .map(({ key = "", value = "" }) => ` --var ${key}=${quoted(value)}`)
     .join("");
   const link = address(`/test/${encodeURIComponent(id)}/run`);
   const exported = address(`/api/tests/${encodeURIComponent(id)}/run/${run}`);
+  const save = (work: () => Promise<void>) => void work().then(() => setProblem(undefined), setProblem);
+  const page = async () => {
+    const [trace, judged] = await Promise.all([traceOfRun(id, run), verdict(id, run)]);
+    const about = { test: name, run, address: `${link}/${run}`, verdict: judged, trace };
+    download(`${id}-${run}.html`, "text/html", report(about));
+  };
+  const otlp = async () => {
+    const { traceId } = await traceOfRun(id, run);
+    download(`${id}-${run}.otlp.json`, "application/json", await otlpOfTrace(traceId));
+  };
   return (
     <div className="pad automate">
       <h2>Command line</h2>
@@ -179,22 +248,52 @@ export function AutomateTab(props: {
       <h2>Run link</h2>
       <p className="faint">Opens this page, starts a run, and shows it.</p>
       <Command text={link} />
-      <h2>Export</h2>
-      <p>
-        <a href={`${exported}/junit.xml`} download={`${id}-${run}.xml`}>
-          JUnit
-        </a>{" "}
-        ·{" "}
-        <a href={`${exported}/export`} download={`${id}-${run}.json`}>
-          Run with its test
-        </a>{" "}
-        ·{" "}
-        <a href={address(`/api/tests/${encodeURIComponent(id)}/source`)} download={`${id}.yaml`}>
-          Definition
-        </a>
+      <h2>Share</h2>
+      <p className="faint">
+        The address of this page shows exactly this view. What follows is files; secrets are not in them.
       </p>
+      {problem !== undefined && <Problem error={problem} />}
+      <ul className="exports">
+        <li>
+          <button type="button" className="link" onClick={() => save(page)}>
+            HTML report
+          </button>{" "}
+          <span className="faint">one file that opens anywhere, without a network</span>
+        </li>
+        <li>
+          <a href={`${exported}/junit.xml`} download={`${id}-${run}.xml`}>
+            JUnit
+          </a>{" "}
+          <span className="faint">for continuous integration</span>
+        </li>
+        <li>
+          <button type="button" className="link" onClick={() => save(otlp)}>
+            OTLP
+          </button>{" "}
+          <span className="faint">the trace, which can be dropped on the list of traces</span>
+        </li>
+        <li>
+          <a href={`${exported}/export`} download={`${id}-${run}.json`}>
+            Run with its test
+          </a>{" "}
+          <span className="faint">JSON</span>
+        </li>
+        <li>
+          <a href={address(`/api/tests/${encodeURIComponent(id)}/source`)} download={`${id}.yaml`}>
+            Definition
+          </a>{" "}
+          <span className="faint">YAML, as its author wrote it</span>
+        </li>
+      </ul>
     </div>
   );
+}
+
+/** The whole trace of a run. */
+async function traceOfRun(test: string, run: number): Promise<Trace> {
+  const trace = new Trace();
+  trace.take(await columns({ kind: "run", test, run }, 0, undefined, new AbortController().signal));
+  return trace;
 }
 
 function quoted(text: string): string {

@@ -6,7 +6,8 @@ import { judgeNow, run as runOf, stopRun, test as testOf } from "../api/requests
 import { counted, duration } from "../text/format";
 import { Icon, OutcomeWord, WORDS } from "../ui/glyphs";
 import { Problem, useNow, useTitle } from "../ui/parts";
-import { Draft, useDraft } from "./draft";
+import { Draft } from "./draft";
+import { useDraft } from "./draft-state";
 import { Header } from "./header";
 import { type Live, useLive } from "./live";
 import { Owed } from "./owed";
@@ -195,7 +196,7 @@ function Actions(props: {
           <Link className="button" to="/compare" search={{ b: `test/${id}/run/${run}` } as never}>
             Compare
           </Link>
-          <button type="button" className="primary" onClick={() => start.begin(id, name, variables)}>
+          <button type="button" className="primary" onClick={() => start.begin(id, name, { variables })}>
             <Icon name="play" /> Run again
           </button>
         </>

@@ -1,11 +1,11 @@
 /** What surrounds every screen: the rail, the palette, the list of keys, and the state of the connection. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useRouterState } from "@tanstack/react-router";
-import { useEffect, useState, useSyncExternalStore } from "react";
-import { info, session, signOut } from "../api/requests";
+import { useEffect, useRef, useState, useSyncExternalStore } from "react";
+import { info, isAlive, session, signOut } from "../api/requests";
 import { Icon } from "../ui/glyphs";
 import { type Choice, chooseTheme, chosenTheme } from "../ui/theme";
-import { connectionProblem, onConnectionChange } from "./connection";
+import { connectionProblem, onConnectionChange, setConnected } from "./connection";
 import { Palette } from "./palette";
 
 const PLACES = [
@@ -83,19 +83,62 @@ export function Shell() {
 
 function ThemeButton() {
   const [choice, setChoice] = useState(chosenTheme);
-  const next: Record<Choice, Choice> = { system: "light", light: "dark", dark: "system" };
+  const [isOpen, setOpen] = useState(false);
+  const host = useRef<HTMLDivElement>(null);
+  const choices: [Choice, string][] = [
+    ["system", "System"],
+    ["light", "Light"],
+    ["dark", "Dark"],
+  ];
+  const step = (by: number) => {
+    const items = [...(host.current?.querySelectorAll<HTMLElement>("[role=menuitemradio]") ?? [])];
+    const at = items.indexOf(document.activeElement as HTMLElement);
+    items[(at + by + items.length) % items.length]?.focus();
+  };
   return (
-    <button
-      type="button"
-      aria-label="Theme"
-      title={`Theme: ${choice}`}
-      onClick={() => {
-        chooseTheme(next[choice]);
-        setChoice(next[choice]);
+    // biome-ignore lint/a11y/noStaticElementInteractions: keys and focus come from the buttons in it
+    <div
+      className="theme"
+      ref={host}
+      onBlur={(event) => {
+        if (!event.currentTarget.contains(event.relatedTarget)) setOpen(false);
+      }}
+      onKeyDown={(event) => {
+        if (event.key === "Escape") setOpen(false);
+        if (event.key === "ArrowDown") step(1);
+        if (event.key === "ArrowUp") step(-1);
       }}
     >
-      <Icon name="theme" />
-    </button>
+      <button
+        type="button"
+        aria-label="Theme"
+        title={`Theme: ${choice}`}
+        aria-haspopup="menu"
+        aria-expanded={isOpen}
+        onClick={() => setOpen(!isOpen)}
+      >
+        <Icon name="theme" />
+      </button>
+      {isOpen && (
+        <div role="menu" aria-label="Theme" className="menu">
+          {choices.map(([name, title]) => (
+            <button
+              key={name}
+              type="button"
+              role="menuitemradio"
+              aria-checked={name === choice}
+              onClick={() => {
+                chooseTheme(name);
+                setChoice(name);
+                setOpen(false);
+              }}
+            >
+              {title}
+            </button>
+          ))}
+        </div>
+      )}
+    </div>
   );
 }
 
@@ -128,6 +171,18 @@ export function useMayChange(): boolean {
 
 function ConnectionBar() {
   const problem = useSyncExternalStore(onConnectionChange, connectionProblem);
+  const client = useQueryClient();
+  const isLost = problem !== undefined;
+  // Streams connect again by themselves; a screen without one asks until the server answers.
+  useEffect(() => {
+    if (!isLost) return;
+    const timer = setInterval(async () => {
+      if (!(await isAlive())) return;
+      setConnected(true);
+      await client.refetchQueries({ predicate: (query) => query.state.status === "error" });
+    }, 1000);
+    return () => clearInterval(timer);
+  }, [isLost, client]);
   return (
     <output className="connection" aria-label="Connection" hidden={problem === undefined}>
       {problem}

@@ -3,26 +3,35 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { type Source, type SpanDetail, span } from "../api/requests";
-import { duration, nanoseconds, shown } from "../text/format";
+import { convention } from "../text/conventions";
+import { counted, duration, nanoseconds, shown } from "../text/format";
 import { Icon } from "../ui/glyphs";
 import { Copy, Loading, Problem } from "../ui/parts";
 
 type Attribute = SpanDetail["attributes"][number];
 const TABS = ["Attributes", "Events", "Links", "Logs", "Raw"] as const;
 
+/** What an assertion is wanted about. */
 export interface AssertTarget {
-  spanId: string;
+  /** The span; not needed where a selector is given. */
+  spanId?: string;
   attribute?: string;
   label: string;
+  selector?: string;
+  /** An assertion to begin with, instead of the one that fits the attribute. */
+  proposal?: { left: string; comparator: string; expected: string; type: string };
 }
 
 export function SpanPanel(props: {
   source: Source;
   spanId: string;
+  /** How many nanoseconds it starts before its parent. */
+  ahead: number;
+  onShow: (spanId: string) => void;
   onClose: () => void;
   onAssert?: (target: AssertTarget) => void;
 }) {
-  const { source, spanId, onClose, onAssert } = props;
+  const { source, spanId, ahead, onShow, onClose, onAssert } = props;
   const [tab, setTab] = useState<(typeof TABS)[number]>("Attributes");
   const [filter, setFilter] = useState("");
   const detail = useQuery({
@@ -43,7 +52,7 @@ export function SpanPanel(props: {
               <Icon name="close" />
             </button>
           </header>
-          <Facts it={it} onAssert={onAssert} />
+          <Facts it={it} ahead={ahead} onAssert={onAssert} />
           <div className="tabs small" role="tablist" aria-label="Span">
             {TABS.map((name) => (
               <button
@@ -72,7 +81,7 @@ export function SpanPanel(props: {
               </>
             )}
             {tab === "Events" && <Events it={it} />}
-            {tab === "Links" && <Links it={it} />}
+            {tab === "Links" && <Links it={it} onShow={onShow} />}
             {tab === "Logs" && <Logs it={it} />}
             {tab === "Raw" && <pre className="raw">{JSON.stringify(it, null, 2).slice(0, 200_000)}</pre>}
           </div>
@@ -82,7 +91,8 @@ export function SpanPanel(props: {
   );
 }
 
-function Facts({ it, onAssert }: { it: SpanDetail; onAssert?: (target: AssertTarget) => void }) {
+function Facts(props: { it: SpanDetail; ahead: number; onAssert?: (target: AssertTarget) => void }) {
+  const { it, ahead, onAssert } = props;
   const length = nanoseconds(it.duration) ?? 0;
   return (
     <dl className="facts">
@@ -107,6 +117,24 @@ function Facts({ it, onAssert }: { it: SpanDetail; onAssert?: (target: AssertTar
           <dt>Status</dt>
           <dd className={it.status === "error" ? "bad" : undefined}>
             {it.status} {shown(it.statusMessage, 500)}
+          </dd>
+        </>
+      )}
+      {ahead > 0 && (
+        <>
+          <dt>Clock</dt>
+          <dd className="inconclusive">
+            starts {duration(ahead)} before its parent: the clocks of their machines may differ. It is drawn
+            as it was sent.
+          </dd>
+        </>
+      )}
+      {it.droppedAttributes + it.droppedEvents + it.droppedLinks > 0 && (
+        <>
+          <dt>Dropped</dt>
+          <dd className="inconclusive">
+            by its sender: {counted(it.droppedAttributes, "attribute")}, {counted(it.droppedEvents, "event")},{" "}
+            {counted(it.droppedLinks, "link")}
           </dd>
         </>
       )}
@@ -146,43 +174,60 @@ function Attributes(props: { it: SpanDetail; filter: string; onAssert?: (target:
     [scope === "" ? "Scope" : `Scope ${shown(scope, 100)}`, it.scope.attributes, false],
   ];
   const wanted = filter.toLowerCase();
+  const [pointed, setPointed] = useState("");
   const isWanted = (one: Attribute) => `${one.key} ${text(one.value)}`.toLowerCase().includes(wanted);
   return (
-    <table className="attributes" aria-label="Attributes">
-      {parts.map(([title, attributes, canAssert]) => {
-        const rows = attributes.filter(isWanted);
-        if (rows.length === 0) return null;
-        return (
-          <tbody key={title}>
-            <tr>
-              <th colSpan={2} scope="rowgroup">
-                {title}
-              </th>
-            </tr>
-            {rows.map((one) => (
-              <tr key={one.key}>
-                <th scope="row" title={one.key}>
-                  {shown(one.key, 200)}
+    <>
+      <table className="attributes" aria-label="Attributes">
+        {parts.map(([title, attributes, canAssert]) => {
+          const rows = attributes.filter(isWanted);
+          if (rows.length === 0) return null;
+          return (
+            <tbody key={title}>
+              <tr>
+                <th colSpan={2} scope="rowgroup">
+                  {title}
                 </th>
-                <td>
-                  <Value attribute={one} />
-                  <span className="actions">
-                    <Copy text={text(one.value)} name={`Copy ${one.key}`} />
-                    {canAssert && onAssert !== undefined && (
-                      <AssertButton
-                        name={`Assert ${one.key}`}
-                        onClick={() => onAssert({ spanId: it.spanId, attribute: one.key, label: one.key })}
-                      />
-                    )}
-                  </span>
-                </td>
               </tr>
-            ))}
-          </tbody>
-        );
-      })}
-    </table>
+              {rows.map((one) => (
+                <tr
+                  key={one.key}
+                  onMouseEnter={() => setPointed(one.key)}
+                  onFocus={() => setPointed(one.key)}
+                >
+                  <th scope="row" title={one.key}>
+                    {shown(one.key, 200)}
+                  </th>
+                  <td>
+                    <Value attribute={one} />
+                    <span className="actions">
+                      <Copy text={text(one.value)} name={`Copy ${one.key}`} />
+                      {canAssert && onAssert !== undefined && (
+                        <AssertButton
+                          name={`Assert ${one.key}`}
+                          onClick={() => onAssert({ spanId: it.spanId, attribute: one.key, label: one.key })}
+                        />
+                      )}
+                    </span>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          );
+        })}
+      </table>
+      <p className="meaning" aria-live="polite">
+        {about(pointed) || " "}
+      </p>
+    </>
   );
+}
+
+/** What the conventions say about an attribute. */
+function about(name: string): string {
+  const { meaning, aliases } = convention(name);
+  const known = aliases.length > 0 ? `Also found as ${aliases.join(", ")}.` : undefined;
+  return [meaning, known].filter((one) => one !== undefined).join(" ");
 }
 
 /** The text of a value. */
@@ -250,14 +295,20 @@ function Events({ it }: { it: SpanDetail }) {
   ));
 }
 
-function Links({ it }: { it: SpanDetail }) {
+function Links({ it, onShow }: { it: SpanDetail; onShow: (spanId: string) => void }) {
   if (it.links.length === 0) return <p className="faint pad">This span links to no other.</p>;
   return it.links.map((link) => (
     <section className="entry" key={`${link.traceId}${link.spanId}`}>
       <h3 className="mono">
-        <Link to="/trace/$id" params={{ id: link.traceId }} search={{ span: link.spanId }}>
-          {link.traceId.slice(0, 8)} / {link.spanId.slice(0, 8)}
-        </Link>
+        {link.traceId === it.traceId ? (
+          <button type="button" className="link" onClick={() => onShow(link.spanId)}>
+            {link.spanId.slice(0, 8)} in this trace
+          </button>
+        ) : (
+          <Link to="/trace/$id" params={{ id: link.traceId }} search={{ span: link.spanId }}>
+            {link.traceId.slice(0, 8)} / {link.spanId.slice(0, 8)}
+          </Link>
+        )}
       </h3>
       <Pairs attributes={link.attributes} />
     </section>

@@ -5,10 +5,18 @@ import { Refused } from "../api/client";
 import { startRun, type Variable } from "../api/requests";
 import { Dialog } from "./shell";
 
+/** How a run is started. */
+interface Manner {
+  variables?: Variable[];
+  variableSetId?: string;
+  /** Whether the run takes the place of this screen in the history. */
+  isReplacing?: boolean;
+}
+
 export interface Start {
-  begin: (test: string, name: string, variables?: Variable[]) => Promise<void>;
+  begin: (test: string, name: string, manner?: Manner) => Promise<void>;
   problem: unknown;
-  asked: { test: string; name: string; wanted: Variable[] } | undefined;
+  asked: { test: string; name: string; wanted: Variable[]; manner: Manner } | undefined;
   cancel: () => void;
 }
 
@@ -16,15 +24,16 @@ export function useStart(): Start {
   const navigate = useNavigate();
   const [problem, setProblem] = useState<unknown>();
   const [asked, setAsked] = useState<Start["asked"]>();
-  const begin = async (test: string, name: string, variables: Variable[] = []) => {
+  const begin = async (test: string, name: string, manner: Manner = {}) => {
     setProblem(undefined);
     try {
-      const run = await startRun(test, variables);
+      const run = await startRun(test, manner.variables, manner.variableSetId);
       setAsked(undefined);
-      await navigate({ to: "/test/$id/run/$run/trace", params: { id: test, run: String(run.id) } });
+      const params = { id: test, run: String(run.id), tab: "trace" };
+      await navigate({ to: "/test/$id/run/$run/$tab", params, replace: manner.isReplacing });
     } catch (error) {
       const wanted = error instanceof Refused && error.status === 422 ? missing(error) : [];
-      if (wanted.length > 0) setAsked({ test, name, wanted });
+      if (wanted.length > 0) setAsked({ test, name, wanted, manner });
       else setProblem(error);
     }
   };
@@ -50,8 +59,10 @@ export function VariablesDialog({ start }: { start: Start }) {
   if (asked === undefined) return null;
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    const variables = asked.wanted.map(({ key, value }) => ({ key, value: values[key] ?? value }));
-    void start.begin(asked.test, asked.name, variables);
+    const answers = asked.wanted.map(({ key, value }) => ({ key, value: values[key] ?? value }));
+    const isAnswered = (key: string) => answers.some((one) => one.key === key);
+    const given = (asked.manner.variables ?? []).filter(({ key }) => !isAnswered(key));
+    void start.begin(asked.test, asked.name, { ...asked.manner, variables: [...given, ...answers] });
   };
   return (
     <Dialog name="Variables" onClose={start.cancel}>

@@ -9,6 +9,7 @@ import { Icon, type Outcome, OutcomeGlyph, OutcomeWord } from "../ui/glyphs";
 import { Ago, Command, Duration, Empty, Loading, Problem, useTitle } from "../ui/parts";
 import { Header } from "./header";
 import { useMayChange } from "./shell";
+import { SuiteGraph } from "./suite-graph";
 
 type SuiteRun = Shape<"SuiteRun">;
 type Step = NonNullable<SuiteRun["steps"]>[number];
@@ -106,6 +107,7 @@ export function SuiteScreen() {
       </Header>
       {problem !== undefined && <Problem error={problem} />}
       {known.isError && <Problem error={known.error} retry={() => known.refetch()} />}
+      {known.data !== undefined && <SuiteGraph suite={known.data.spec} />}
       {past.isPending && <Loading />}
       <div className="scroll">
         <table className="list" aria-label="Runs">
@@ -113,7 +115,7 @@ export function SuiteScreen() {
             <tr>
               <th>Outcome</th>
               <th className="right">Run</th>
-              <th className="right">Steps</th>
+              <th className="right">Results</th>
               <th className="right">Duration</th>
               <th>Started</th>
             </tr>

@@ -1,23 +1,30 @@
 /** One test: its runs and its definition. `/test/ID` */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { lazy, Suspense, useState } from "react";
+import { Refused } from "../api/client";
 import { source, store, test as testOf } from "../api/requests";
 import { Icon } from "../ui/glyphs";
 import { Loading, Problem, useTitle } from "../ui/parts";
+import { Conflict } from "./conflict";
 import { Header } from "./header";
+import { History } from "./history";
 import { HistoryStrip } from "./history-strip";
 import { RunTable } from "./runs";
 import { useMayChange } from "./shell";
 import { useStart, VariablesDialog } from "./start-run";
 import { entryPoint } from "./tests";
+import { useUnsavedGuard } from "./unsaved";
 
-const TABS = ["runs", "definition"] as const;
+// Reading YAML takes as much code as a screen: it comes when it is needed.
+const TriggerForm = lazy(() => import("./trigger-form").then(({ TriggerForm: form }) => ({ default: form })));
+
+const TABS = ["runs", "history", "definition"] as const;
 
 export function TestScreen() {
   const { id } = useParams({ from: "/test/$id" });
   const search = useSearch({ from: "/test/$id" });
-  const tab = search.tab === "definition" ? "definition" : "runs";
+  const tab = TABS.find((one) => one === search.tab) ?? "runs";
   const known = useQuery({ queryKey: ["test", id], queryFn: () => testOf(id) });
   const mayChange = useMayChange();
   const start = useStart();
@@ -62,6 +69,7 @@ export function TestScreen() {
           <RunTable filter={{ test: id }} />
         </>
       )}
+      {known.data !== undefined && tab === "history" && <History id={id} />}
       {known.data !== undefined && tab === "definition" && <Definition id={id} mayChange={mayChange} />}
       <VariablesDialog start={start} />
     </>
@@ -74,46 +82,66 @@ function Definition({ id, mayChange }: { id: string; mayChange: boolean }) {
   const [text, setText] = useState<string>();
   const [said, setSaid] = useState<string>();
   const [problem, setProblem] = useState<unknown>();
+  /** What another has stored, if this text is based on an older version. */
+  const [theirs, setTheirs] = useState<{ text: string; etag: string }>();
   const isChanged = text !== undefined && text !== stored.data?.text;
-  useEffect(() => {
-    const warn = (event: BeforeUnloadEvent) => event.preventDefault();
-    if (isChanged) window.addEventListener("beforeunload", warn);
-    return () => window.removeEventListener("beforeunload", warn);
-  }, [isChanged]);
+  useUnsavedGuard(isChanged, "The definition is not saved. Leave it?", (at) => at.pathname + at.search.tab);
   if (stored.isPending) return <Loading />;
   if (stored.isError) return <Problem error={stored.error} retry={() => stored.refetch()} />;
-  const save = async () => {
+  const save = async (etag: string) => {
     try {
-      const { stored: saved, warning } = await store("tests", text ?? "", id, stored.data.etag);
+      const { version, warning } = await store("tests", text ?? "", id, etag);
       setProblem(undefined);
-      setSaid([`Saved as version ${saved.spec.version ?? ""}`, warning].filter(Boolean).join(". "));
+      setTheirs(undefined);
+      setSaid([`Saved as version ${version}`, warning].filter(Boolean).join(". "));
       setText(undefined);
       await client.invalidateQueries({ queryKey: ["source", id] });
       await client.invalidateQueries({ queryKey: ["test", id] });
     } catch (error) {
       setProblem(error);
+      if (error instanceof Refused && error.status === 409)
+        setTheirs(await source("tests", id).catch(() => undefined));
     }
   };
+  const forget = async () => {
+    setText(undefined);
+    setTheirs(undefined);
+    setProblem(undefined);
+    await client.invalidateQueries({ queryKey: ["source", id] });
+  };
+  const value = text ?? stored.data.text;
   return (
     <div className="definition">
-      <textarea
-        aria-label="Definition"
-        className="editor"
-        spellCheck={false}
-        readOnly={!mayChange}
-        value={text ?? stored.data.text}
-        onChange={(event) => setText(event.target.value)}
-      />
+      <div className={mayChange ? "two create" : "definition"}>
+        <textarea
+          aria-label="Definition"
+          className="editor"
+          spellCheck={false}
+          readOnly={!mayChange}
+          value={value}
+          onChange={(event) => setText(event.target.value)}
+        />
+        {mayChange && (
+          <div className="side scroll">
+            <Suspense>
+              <TriggerForm text={value} onChange={setText} />
+            </Suspense>
+          </div>
+        )}
+      </div>
       {problem !== undefined && <Problem error={problem} />}
+      {theirs !== undefined && text !== undefined && (
+        <Conflict theirs={theirs.text} mine={text} onMine={() => save(theirs.etag)} onTheirs={forget} />
+      )}
       <footer>
         {said !== undefined && !isChanged && <span className="saved">{said}</span>}
         <span className="grow" />
         {isChanged && (
           <>
-            <button type="button" onClick={() => setText(undefined)}>
+            <button type="button" onClick={forget}>
               Discard
             </button>
-            <button type="button" className="primary" onClick={save}>
+            <button type="button" className="primary" onClick={() => save(stored.data.etag)}>
               Save
             </button>
           </>

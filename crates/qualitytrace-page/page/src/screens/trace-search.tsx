@@ -5,7 +5,9 @@ import { count } from "../text/format";
 import type { View } from "../trace/view";
 import { Icon } from "../ui/glyphs";
 import { useSettled } from "../ui/parts";
+import { COUNT } from "./draft-state";
 import { LanguageInput } from "./language-input";
+import type { AssertTarget } from "./span-panel";
 
 interface Found {
   query: string;
@@ -29,10 +31,11 @@ export function TraceSearch(props: {
   query: string;
   isOnly: boolean;
   onChange: (query: string, isOnly: boolean) => void;
+  onAssert?: (target: AssertTarget) => void;
 }) {
-  const { source, view, version, query, isOnly, onChange } = props;
+  const { source, view, version, query, isOnly, onChange, onAssert } = props;
   const [found, setFound] = useState<Found>();
-  const settled = useSettled(query, 120);
+  const settled = useSettled(query, 30);
   const input = useRef<HTMLInputElement>(null);
   const problem = useId();
 
@@ -139,6 +142,19 @@ export function TraceSearch(props: {
         >
           Only matches
         </button>
+        {onAssert !== undefined &&
+          isSelector(query) &&
+          found?.rows !== undefined &&
+          diagnostic === undefined && (
+            <button
+              type="button"
+              className="assert"
+              title="Assert how many spans this selects"
+              onClick={() => onAssert(countOf(found))}
+            >
+              <Icon name="plus" /> Assert count
+            </button>
+          )}
       </div>
       {diagnostic !== undefined && (
         <p className="diagnostic" id={problem}>
@@ -165,6 +181,16 @@ export function TraceSearch(props: {
       )}
     </div>
   );
+}
+
+/** An assertion about the number of spans that were found. */
+function countOf(found: Found): AssertTarget {
+  const expected = String(found.rows?.length ?? 0);
+  return {
+    label: "count",
+    selector: found.query.trim(),
+    proposal: { left: COUNT, comparator: "=", expected, type: "number" },
+  };
 }
 
 function step(view: View | undefined, by: 1 | -1): void {

@@ -4,14 +4,17 @@ import { columns, type Source } from "../api/requests";
 import { Flame } from "../draw/flame";
 import { Minimap } from "../draw/minimap";
 import { Waterfall } from "../draw/waterfall";
-import { counted, duration } from "../text/format";
+import { counted, duration, readDuration } from "../text/format";
 import { Follower } from "../trace/follower";
 import { View } from "../trace/view";
 import { Loading, Problem } from "../ui/parts";
 import { onThemeChange } from "../ui/theme";
+import { useEventTimes } from "./event-times";
 import { type AssertTarget, SpanPanel } from "./span-panel";
+import { TraceGraph } from "./trace-graph";
 import { TraceSearch } from "./trace-search";
 import { TraceTable } from "./trace-table";
+import { useViewAddress, type ViewSearch } from "./view-address";
 
 /** What of the view is in the address. */
 export type TraceSearchParams = {
@@ -19,9 +22,11 @@ export type TraceSearchParams = {
   q?: string;
   only?: string;
   view?: string;
-};
+  /** Shorter spans are hidden, for example `1ms`. */
+  min?: string;
+} & ViewSearch;
 
-const VIEWS = ["waterfall", "flame", "table"] as const;
+const VIEWS = ["waterfall", "flame", "graph", "table"] as const;
 type Kind = (typeof VIEWS)[number];
 
 export interface TraceViewProps {
@@ -74,8 +79,14 @@ export function TraceView(props: TraceViewProps) {
   useEffect(() => {
     if (view === undefined) return;
     const row = wanted === undefined ? -1 : view.trace.row(wanted);
+    // A group or a placeholder has no address.
+    if (row < 0 && view.selected >= view.tree.spans) return;
     if (row !== view.selected && (row >= 0 || wanted === undefined)) view.select(row);
   }, [view, wanted, version]);
+
+  useViewAddress(view, search, onSearch);
+  const shortest = readDuration(search.min ?? "") ?? 0;
+  useEffect(() => view?.setShortest(shortest), [view, shortest]);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a failed span may be among the new ones
   useEffect(() => {
@@ -98,11 +109,20 @@ export function TraceView(props: TraceViewProps) {
         query={search.q ?? ""}
         isOnly={search.only === "1"}
         onChange={(q, isOnly) => onSearch({ q: q || undefined, only: isOnly ? "1" : undefined }, true)}
+        onAssert={onAssert}
       />
-      <Toolbar view={view} version={version} kind={kind} onKind={(next) => onSearch({ view: next }, false)} />
+      <Toolbar
+        view={view}
+        version={version}
+        kind={kind}
+        min={search.min ?? ""}
+        onKind={(next) => onSearch({ view: next }, false)}
+        onMin={(min) => onSearch({ min: min || undefined }, true)}
+      />
       <div className={wanted === undefined ? "trace-body" : "trace-body with-panel"}>
         {kind === "waterfall" && (
           <Canvas
+            source={source}
             view={view}
             isLive={isLive}
             onSelect={select}
@@ -110,6 +130,7 @@ export function TraceView(props: TraceViewProps) {
           />
         )}
         {kind === "flame" && <FlameView view={view} onSelect={select} />}
+        {kind === "graph" && <TraceGraph view={view} version={version} selected={wanted} onSelect={select} />}
         {kind === "table" && (
           <TraceTable
             view={view}
@@ -122,6 +143,8 @@ export function TraceView(props: TraceViewProps) {
           <SpanPanel
             source={source}
             spanId={wanted}
+            ahead={view.ahead(view.trace.row(wanted))}
+            onShow={(span) => onSearch({ span }, false)}
             onClose={() => onSearch({ span: undefined }, true)}
             onAssert={onAssert}
           />
@@ -135,11 +158,18 @@ function Toolbar(props: {
   view: View;
   version: number;
   kind: Kind;
+  min: string;
   onKind: (kind: Kind | undefined) => void;
+  onMin: (min: string) => void;
 }) {
-  const { view, version, kind, onKind } = props;
+  const { view, version, kind, min, onKind, onMin } = props;
   const host = useRef<HTMLDivElement>(null);
-  const [isCritical, setCritical] = useState(false);
+  // The view holds the switches; this draws them again.
+  const [, setSwitched] = useState(0);
+  const flip = (change: () => void) => {
+    change();
+    setSwitched((before) => before + 1);
+  };
   useEffect(() => {
     const minimap = new Minimap(host.current!);
     minimap.show(view);
@@ -177,23 +207,46 @@ function Toolbar(props: {
         <button type="button" className="quiet" onClick={() => view.collapseAll(false)}>
           Expand all
         </button>
-        <button
-          type="button"
-          role="switch"
-          className="switch"
-          aria-checked={isCritical}
-          onClick={() => {
-            view.showCritical(!isCritical);
-            setCritical(!isCritical);
-          }}
-        >
-          Critical path
-        </button>
+        <Switch
+          name="Critical path"
+          isOn={view.isCriticalShown}
+          onFlip={() => flip(() => view.showCritical(!view.isCriticalShown))}
+        />
+        <Switch
+          name="Group equal"
+          isOn={view.isGrouped}
+          onFlip={() => flip(() => view.setGrouped(!view.isGrouped))}
+        />
+        {view.gap !== undefined && (
+          <Switch
+            name="Fold gaps"
+            isOn={view.isFolded}
+            onFlip={() => flip(() => view.setFolded(!view.isFolded))}
+          />
+        )}
+        <input
+          type="search"
+          className="shortest"
+          aria-label="Hide shorter than"
+          title="Hide spans that are shorter, for example 1ms"
+          placeholder="hide < 1ms"
+          aria-invalid={min !== "" && readDuration(min) === undefined}
+          value={min}
+          onChange={(event) => onMin(event.target.value)}
+        />
         <button type="button" className="quiet" onClick={() => view.setZoom(tree.from, tree.to)}>
           Reset zoom
         </button>
       </div>
     </div>
+  );
+}
+
+function Switch({ name, isOn, onFlip }: { name: string; isOn: boolean; onFlip: () => void }) {
+  return (
+    <button type="button" role="switch" className="switch" aria-checked={isOn} onClick={onFlip}>
+      {name}
+    </button>
   );
 }
 
@@ -217,13 +270,15 @@ function FlameView({ view, onSelect }: { view: View; onSelect: (row: number) => 
 }
 
 function Canvas(props: {
+  source: Source;
   view: View;
   isLive: boolean;
   onSelect: (row: number) => void;
   onEscape: () => void;
 }) {
-  const { view, isLive, onSelect, onEscape } = props;
+  const { source, view, isLive, onSelect, onEscape } = props;
   const host = useRef<HTMLDivElement>(null);
+  const events = useEventTimes(source, view);
   const waterfall = useRef<Waterfall>(undefined);
   useEffect(() => {
     const made = new Waterfall(host.current!);
@@ -243,6 +298,8 @@ function Canvas(props: {
     made.onSelect = onSelect;
     made.onOpen = onSelect;
     made.onEscape = onEscape;
+    made.onEvents = events.ask;
+    made.eventTimes = events.times;
     made.texts = {
       missing: (id) => `parent ${id.slice(0, 8)} ${isLive ? "is not here yet" : "never came"}`,
     };

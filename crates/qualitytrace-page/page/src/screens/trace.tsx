@@ -31,6 +31,9 @@ export function TraceScreen() {
   );
 }
 
+/** After how many milliseconds a stream that the server has ended is asked for again. */
+const AGAIN = 1000;
+
 /** Counts the arrivals of spans of a trace. */
 function useArrivals(id: string): number {
   const [pulse, setPulse] = useState(0);
@@ -43,6 +46,7 @@ function useArrivals(id: string): number {
           if (traces?.some((one) => one.traceId === id)) setPulse((before) => before + 1);
         },
         () => {},
+        AGAIN,
       ),
     [id],
   );

@@ -11,6 +11,8 @@ import { setConnected } from "./connection";
 import { FirstMinutes } from "./first-minutes";
 import { Header } from "./header";
 import { useSearchChange } from "./search";
+import { useMayChange } from "./shell";
+import { FileButton, FileProblems, useTraceFiles } from "./trace-files";
 
 const FIELDS = [
   { name: "service", label: "Service" },
@@ -25,6 +27,8 @@ export function TracesScreen() {
   const [isPaused, setPaused] = useState(false);
   const [arrived, setArrived] = useState(0);
   const filter = useSettled(search, 250);
+  const mayChange = useMayChange();
+  const files = useTraceFiles();
   useTitle("Traces");
   const found = useInfiniteQuery({
     queryKey: ["traces", filter],
@@ -43,6 +47,7 @@ export function TracesScreen() {
           if (what === "arrived") setArrived((before) => before + (spans ?? 0));
         },
         (connection) => setConnected(connection !== "lost"),
+        1000,
       ),
     [],
   );
@@ -54,17 +59,30 @@ export function TracesScreen() {
   }, [arrived, isPaused, refetch]);
   const items = found.data?.pages.flatMap((page) => page.items) ?? [];
   const isFiltered = Object.keys(search).length > 0;
-  if (found.isSuccess && items.length === 0 && !isFiltered) return <FirstMinutes />;
+  if (found.isSuccess && items.length === 0 && !isFiltered)
+    return (
+      <div className="drop" {...(mayChange ? files.target : {})}>
+        <FirstMinutes />
+        <FileProblems files={files} />
+        {mayChange && (
+          <p className="pad faint">
+            or look at a file of traces: <FileButton files={files} />
+          </p>
+        )}
+      </div>
+    );
   return (
-    <>
+    <div className="drop" {...(mayChange ? files.target : {})}>
       <Header
         title="Traces"
         state={arrived > 0 && <span className="faint number">{counted(arrived, "span")} since you look</span>}
       >
+        {mayChange && <FileButton files={files} />}
         <button type="button" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
           {isPaused ? "Resume" : "Pause"}
         </button>
       </Header>
+      <FileProblems files={files} />
       <form className="filters" aria-label="Filter traces" onSubmit={(event) => event.preventDefault()}>
         {FIELDS.map((field) => (
           <input
@@ -98,7 +116,7 @@ export function TracesScreen() {
           </button>
         </p>
       )}
-    </>
+    </div>
   );
 }
 

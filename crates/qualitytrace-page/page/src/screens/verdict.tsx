@@ -5,7 +5,7 @@ import { type Source, type Spec, select } from "../api/requests";
 import { counted, duration, shown } from "../text/format";
 import { OutcomeGlyph, OutcomeWord, outcomeOf } from "../ui/glyphs";
 import { Copy } from "../ui/parts";
-import type { DraftState } from "./draft";
+import type { DraftState } from "./draft-state";
 import type { Live } from "./live";
 import { TraceView } from "./trace-view";
 
@@ -82,6 +82,7 @@ export function VerdictTab(props: {
             source={source}
             spec={chosen.spec}
             onShow={(span) => onSearch({ span }, false)}
+            onUse={(selector) => draft.reselect(chosen.index, chosen.spec, selector)}
           />
         )}
         <TraceView
@@ -110,15 +111,13 @@ function spansOf(spec: Spec): string[] {
   );
 }
 
-function SpecDetail({
-  source,
-  spec,
-  onShow,
-}: {
+function SpecDetail(props: {
   source: Source;
   spec: Spec;
   onShow: (span: string) => void;
+  onUse: (selector: string) => void;
 }) {
+  const { source, spec, onShow, onUse } = props;
   return (
     <section className="why" aria-label={spec.name || spec.selector}>
       <header>
@@ -132,7 +131,9 @@ function SpecDetail({
         <code>{spec.selector}</code> <Copy text={spec.selector} name="Copy selector" />
       </p>
       {spec.problem !== null && <p className="bad">{spec.problem}</p>}
-      {spec.selected === 0 && <NearestMiss source={source} selector={spec.selector} onShow={onShow} />}
+      {spec.selected === 0 && (
+        <NearestMiss source={source} selector={spec.selector} onShow={onShow} onUse={onUse} />
+      )}
       <ul className="assertions">
         {spec.assertions.map((assertion, index) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: the same assertion may be there twice
@@ -248,15 +249,13 @@ function different(expected: string, observed: string) {
 }
 
 /** The span that a selector without a match nearly selects, and what is different about it. */
-function NearestMiss({
-  source,
-  selector,
-  onShow,
-}: {
+function NearestMiss(props: {
   source: Source;
   selector: string;
   onShow: (span: string) => void;
+  onUse: (selector: string) => void;
 }) {
+  const { source, selector, onShow, onUse } = props;
   const [tried, setTried] = useState(selector);
   const [found, setFound] = useState<Shape<"Selected2">>();
   useEffect(() => {
@@ -272,7 +271,7 @@ function NearestMiss({
       <section className="miss" aria-label="Nearest miss">
         <p>
           <OutcomeGlyph outcome={found.count > 0 ? "passed" : "failed"} /> <code>{tried}</code> selects{" "}
-          {counted(found.count, "span")}. <Copy text={tried} name="Copy selector" />{" "}
+          {counted(found.count, "span")}: the draft below has it. <Copy text={tried} name="Copy selector" />{" "}
           <button type="button" className="link" onClick={() => setTried(selector)}>
             Back
           </button>
@@ -308,7 +307,13 @@ function NearestMiss({
             ))}
           </ul>
           {near.suggestion !== null && (
-            <button type="button" onClick={() => setTried(near.suggestion ?? selector)}>
+            <button
+              type="button"
+              onClick={() => {
+                setTried(near.suggestion ?? selector);
+                onUse(near.suggestion ?? selector);
+              }}
+            >
               Use this selector
             </button>
           )}

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ago, bytes, counted, duration, shown } from "./format";
+import { ago, bytes, counted, duration, readDuration, shown } from "./format";
 
 test("durations have three significant digits and a unit", () => {
   const written = [0, 999, 1240, 185_000, 999_600, 12_345_678, 999_700_000, 1.5e9, 3.5e12, 9e13].map(
@@ -42,4 +42,12 @@ test("counts have the right number", () => {
 test("texts of traces are cut and cannot turn the direction of what follows", () => {
   expect(shown("a\u202eb\u0000c")).toBe("a\ufffdb\ufffdc");
   expect(shown("x".repeat(1000))).toHaveLength(401);
+});
+
+test("durations are read as people write them", () => {
+  expect(readDuration("1.5ms")).toBe(1.5e6);
+  expect(readDuration(" 200 µs ")).toBe(200e3);
+  expect(readDuration("2")).toBe(2e6);
+  expect(readDuration("")).toBeUndefined();
+  expect(readDuration("1 parsec")).toBeUndefined();
 });

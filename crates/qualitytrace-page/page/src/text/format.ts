@@ -23,6 +23,25 @@ function significant(value: number): string {
   return value.toFixed(digits);
 }
 
+const UNITS: Record<string, number> = {
+  ns: 1,
+  us: 1e3,
+  µs: 1e3,
+  ms: 1e6,
+  s: 1e9,
+  m: 60e9,
+  min: 60e9,
+  h: 3600e9,
+};
+
+/** The nanoseconds of a text such as `1.5ms`; milliseconds without a unit. Undefined for anything else. */
+export function readDuration(text: string): number | undefined {
+  const found = /^\s*(\d+(?:\.\d+)?)\s*([a-zµ]*)\s*$/.exec(text);
+  if (found === null) return undefined;
+  const unit = UNITS[found[2] === "" ? "ms" : found[2]];
+  return unit === undefined ? undefined : Number(found[1]) * unit;
+}
+
 /** Nanoseconds that the API writes as a text. */
 export function nanoseconds(text: string | null | undefined): number | undefined {
   return text === null || text === undefined || text === "" ? undefined : Number(text);

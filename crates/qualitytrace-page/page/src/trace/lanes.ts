@@ -1,11 +1,12 @@
 /** Lanes of a flame view: a span below its parent, and no two spans that run together in one lane. */
 import type { Trace } from "./columns";
-import type { Layout } from "./layout";
+import { type Layout, ungrouped } from "./layout";
 
 /** Spans that find no lane are drawn in the last one. */
 const MOST = 2000;
 
-export function lanes(trace: Trace, tree: Layout): { lane: Int32Array; count: number } {
+export function lanes(trace: Trace, grouped: Layout): { lane: Int32Array; count: number } {
+  const tree = ungrouped(trace, grouped);
   const lane = new Int32Array(tree.total);
   const busy: number[] = [];
   for (let at = 0; at < tree.total; at += 1) {

@@ -1,13 +1,17 @@
 /**
  * The tree of a trace: order, depth and size of subtrees, without recursion, so that no trace is too deep.
  *
- * A span whose parent has not arrived stands below a placeholder. Placeholders have the rows behind the last span.
+ * A span whose parent has not arrived stands below a placeholder. Placeholders have the rows behind the last span, and
+ * groups of equal siblings those behind the placeholders.
  */
 import type { Trace } from "./columns";
+import { type Group, groups as groupsOf } from "./groups";
 
 export interface Layout {
-  /** How many rows there are: spans and placeholders. */
+  /** How many rows there are: spans, placeholders and groups. */
   total: number;
+  /** How many of them are spans. */
+  spans: number;
   /** Rows in the order of the tree. */
   order: Int32Array;
   /** The place of each row in `order`. */
@@ -19,22 +23,32 @@ export interface Layout {
   above: Int32Array;
   /** The ids of the missing parents, by placeholder. */
   missing: string[];
+  /** Equal siblings, by row of their group. */
+  groups: Group[];
   /** When the first span starts and the last one ends, in nanoseconds from the origin. */
   from: number;
   to: number;
 }
 
-export function layout(trace: Trace): Layout {
+export function layout(trace: Trace, isGrouped = false): Layout {
   const spans = trace.total;
   const missing = [...new Set(trace.orphans.values())];
   const placeholders = new Map(missing.map((id, index) => [id, spans + index]));
-  const total = spans + missing.length;
-  const above = new Int32Array(total).fill(-1);
+  const parents = new Int32Array(spans).fill(-1);
   for (let row = 0; row < spans; row += 1) {
     const parent = trace.parent[row];
-    above[row] = parent >= 0 && parent < spans && parent !== row ? parent : -1;
+    parents[row] = parent >= 0 && parent < spans && parent !== row ? parent : -1;
   }
-  for (const [row, id] of trace.orphans) above[row] = placeholders.get(id) ?? -1;
+  for (const [row, id] of trace.orphans) parents[row] = placeholders.get(id) ?? -1;
+  const groups = isGrouped ? groupsOf(trace, parents) : [];
+  const total = spans + missing.length + groups.length;
+  const above = new Int32Array(total).fill(-1);
+  above.set(parents);
+  groups.forEach((group, index) => {
+    const row = spans + missing.length + index;
+    above[row] = group.parent;
+    for (const member of group.members) above[member] = row;
+  });
   const first = startsOf(trace, above, total);
   const { children, offsets } = childrenOf(above, first, total);
   const order = new Int32Array(total);
@@ -67,10 +81,26 @@ export function layout(trace: Trace): Layout {
     const row = order[at];
     if (above[row] >= 0) size[above[row]] += size[row];
   }
-  return { total, order, place, depth, size, above, missing, ...extent(trace) };
+  return { total, spans, order, place, depth, size, above, missing, groups, ...extent(trace) };
 }
 
-/** The start of each row; that of a placeholder is the earliest of its children. */
+/** The group that a row stands for. */
+export function groupOf(tree: Layout, row: number): Group | undefined {
+  return row < tree.spans ? undefined : tree.groups[row - tree.spans - tree.missing.length];
+}
+
+/** The row of the parent of a span, whether or not it stands in a group. */
+export function parentOf(tree: Layout, row: number): number {
+  const above = tree.above[row];
+  return above >= tree.spans + tree.missing.length ? tree.above[above] : above;
+}
+
+/** The tree without groups: its children come by start. */
+export function ungrouped(trace: Trace, tree: Layout): Layout {
+  return tree.groups.length === 0 ? tree : layout(trace);
+}
+
+/** The start of each row; that of a placeholder or a group is the earliest of its children. */
 function startsOf(trace: Trace, above: Int32Array, total: number): Float64Array {
   const first = new Float64Array(total).fill(Number.POSITIVE_INFINITY);
   first.set(trace.start.subarray(0, trace.total));
@@ -166,7 +196,7 @@ export function criticalPath(trace: Trace, tree: Layout): Uint8Array {
   let root = -1;
   for (let at = 0; at < tree.total; at += tree.size[tree.order[at]]) {
     const row = tree.order[at];
-    if (row < trace.total && (root < 0 || end(row) > end(root))) root = row;
+    if (row < tree.spans && (root < 0 || end(row) > end(root))) root = row;
   }
   if (root < 0) return critical;
   const stack: [number, number][] = [[root, end(root)]];
@@ -175,8 +205,13 @@ export function criticalPath(trace: Trace, tree: Layout): Uint8Array {
     critical[row] = 1;
     const children: number[] = [];
     const last = tree.place[row] + tree.size[row];
-    for (let at = tree.place[row] + 1; at < last; at += tree.size[tree.order[at]])
-      children.push(tree.order[at]);
+    for (let at = tree.place[row] + 1; at < last; ) {
+      const child = tree.order[at];
+      const group = groupOf(tree, child);
+      if (group === undefined) children.push(child);
+      else for (const member of group.members) children.push(member);
+      at += tree.size[child];
+    }
     children.sort((a, b) => end(b) - end(a));
     let open = until;
     for (const child of children) {

@@ -1,6 +1,6 @@
 /** Where the time of a trace went: spans summed by service and name. */
 import type { Trace } from "./columns";
-import type { Layout } from "./layout";
+import { type Layout, ungrouped } from "./layout";
 
 export interface Operation {
   name: string;
@@ -18,7 +18,8 @@ export interface Operation {
 }
 
 /** The own time of each span: its duration without the time in which a child ran. */
-export function ownTimes(trace: Trace, tree: Layout): Float64Array {
+export function ownTimes(trace: Trace, grouped: Layout): Float64Array {
+  const tree = ungrouped(trace, grouped);
   const own = new Float64Array(trace.total);
   const covered = new Float64Array(tree.total);
   const until = new Float64Array(tree.total).fill(Number.NEGATIVE_INFINITY);

@@ -1,6 +1,8 @@
 /** What a reader sees of a trace: open and closed subtrees, selection, matches, zoom. No DOM, no React. */
+import { Axis, type Gap, longGap } from "./axis";
 import type { Trace } from "./columns";
-import { criticalPath, type Layout, layout, visible } from "./layout";
+import type { Group } from "./groups";
+import { criticalPath, groupOf, type Layout, layout, parentOf, visible } from "./layout";
 import { type Slot, slots } from "./palette";
 
 /** How a span stands in the verdict. */
@@ -25,12 +27,23 @@ export class View {
   marks: Uint8Array = new Uint8Array(0);
   /** The part of time that is shown; undefined for all of it. */
   zoom: { from: number; to: number } | undefined;
+  /** A time in which nothing happens that is most of the trace, and whether it is folded. */
+  gap: Gap | undefined;
+  isFolded = true;
+  isGrouped = true;
+  /** Spans that are shorter are not shown, unless they have an error or are guilty. Nanoseconds. */
+  shortest = 0;
+  /** How many spans that hides. */
+  hidden = 0;
   private collapsed = new Uint8Array(0);
+  /** The groups that the reader has opened. */
+  private readonly opened = new Set<string>();
+  private known: Axis | undefined;
   private readonly listeners = new Set<() => void>();
 
   constructor(trace: Trace) {
     this.trace = trace;
-    this.tree = layout(trace);
+    this.tree = layout(trace, true);
     this.sync();
   }
 
@@ -42,21 +55,58 @@ export class View {
     return this.zoom?.to ?? this.tree.to;
   }
 
+  /** The axis of the part of time that is shown. */
+  get axis(): Axis {
+    const { from, to } = this;
+    const gap = this.isFolded ? this.gap : undefined;
+    if (this.known === undefined || this.known.from !== from || this.known.to !== to)
+      this.known = new Axis(from, to, gap);
+    return this.known;
+  }
+
   /** Takes over what has arrived; nothing that the reader arranged changes. */
   sync(): void {
-    const placeholders = this.tree.total - this.tree.missing.length;
-    this.tree = layout(this.trace);
-    const collapsed = new Uint8Array(this.tree.total);
-    collapsed.set(this.collapsed.subarray(0, Math.min(placeholders, this.tree.total)));
+    const before = this.tree;
+    const selected = this.identity(this.selected);
+    const focus = this.identity(this.focus);
+    this.tree = layout(this.trace, this.isGrouped);
+    const { spans, missing, groups, total } = this.tree;
+    const collapsed = new Uint8Array(total);
+    collapsed.set(this.collapsed.subarray(0, Math.min(before.spans, spans)));
+    this.selected = this.find(selected);
+    this.focus = this.find(focus);
+    // What the reader looks at stays in sight when its siblings become a group.
+    const around = this.selected < 0 ? undefined : groupOf(this.tree, this.tree.above[this.selected]);
+    if (around !== undefined) this.opened.add(around.key);
+    groups.forEach((group, index) => {
+      collapsed[spans + missing.length + index] = this.opened.has(group.key) ? 0 : 1;
+    });
     this.collapsed = collapsed;
     this.slots = slots(this.trace.services);
-    if (this.matches !== undefined && this.matches.length < this.tree.total) {
-      const longer = new Uint8Array(this.tree.total);
-      longer.set(this.matches.subarray(0, Math.min(this.matches.length, longer.length)));
+    if (this.matches !== undefined && this.matches.length < total) {
+      const longer = new Uint8Array(total);
+      longer.set(this.matches.subarray(0, Math.min(this.matches.length, before.spans)));
       this.matches = longer;
     }
+    this.gap = longGap(this.trace, this.tree);
+    this.known = undefined;
     this.critical = this.isCriticalShown ? criticalPath(this.trace, this.tree) : undefined;
     this.arrange();
+  }
+
+  /** What a row is recognised by after spans have arrived. */
+  private identity(row: number): number | string {
+    if (row < this.tree.spans) return row;
+    return groupOf(this.tree, row)?.key ?? this.tree.missing[row - this.tree.spans] ?? -1;
+  }
+
+  private find(identity: number | string): number {
+    if (typeof identity === "number") return identity;
+    const { spans, missing, groups } = this.tree;
+    const group = groups.findIndex((one) => one.key === identity);
+    if (group >= 0) return spans + missing.length + group;
+    const placeholder = missing.indexOf(identity);
+    return placeholder < 0 ? -1 : spans + placeholder;
   }
 
   subscribe(listener: () => void): () => void {
@@ -72,8 +122,19 @@ export class View {
     return this.tree.size[row] > 1;
   }
 
-  isPlaceholder(row: number): boolean {
-    return row >= this.trace.total;
+  isSpan(row: number): boolean {
+    return row >= 0 && row < this.tree.spans;
+  }
+
+  group(row: number): Group | undefined {
+    return groupOf(this.tree, row);
+  }
+
+  /** How many nanoseconds before its parent a span starts; 0 for one that does not. Clocks of machines differ. */
+  ahead(row: number): number {
+    const parent = this.isSpan(row) ? parentOf(this.tree, row) : -1;
+    if (!this.isSpan(parent)) return 0;
+    return Math.max(0, this.trace.start[parent] - this.trace.start[row]);
   }
 
   select(row: number): void {
@@ -85,8 +146,16 @@ export class View {
   /** Opens everything above a row. */
   private reveal(row: number): void {
     for (let above = this.tree.above[row]; above >= 0; above = this.tree.above[above])
-      this.collapsed[above] = 0;
+      this.setOpen(above, true);
     if (this.focus >= 0 && !this.isBelow(row, this.focus)) this.focus = -1;
+  }
+
+  private setOpen(row: number, isOpen: boolean): void {
+    this.collapsed[row] = isOpen ? 0 : 1;
+    const group = this.group(row);
+    if (group === undefined) return;
+    if (isOpen) this.opened.add(group.key);
+    else this.opened.delete(group.key);
   }
 
   private isBelow(row: number, root: number): boolean {
@@ -95,15 +164,14 @@ export class View {
   }
 
   setCollapsed(row: number, isCollapsed: boolean): void {
-    this.collapsed[row] = isCollapsed && this.hasChildren(row) ? 1 : 0;
+    this.setOpen(row, !(isCollapsed && this.hasChildren(row)));
     if (isCollapsed && this.selected >= 0 && this.isBelow(this.selected, row)) this.selected = row;
     this.arrange();
   }
 
   collapseAll(isCollapsed: boolean): void {
-    for (let row = 0; row < this.tree.total; row += 1) {
-      this.collapsed[row] = isCollapsed && this.hasChildren(row) && this.tree.depth[row] > 0 ? 1 : 0;
-    }
+    for (let row = 0; row < this.tree.total; row += 1)
+      this.setOpen(row, !(isCollapsed && this.hasChildren(row) && this.tree.depth[row] > 0));
     while (isCollapsed && this.selected >= 0 && this.tree.depth[this.selected] > 1) {
       this.selected = this.tree.above[this.selected];
     }
@@ -113,7 +181,7 @@ export class View {
   setFocus(row: number): void {
     this.focus = row;
     this.zoom = undefined;
-    if (row >= 0 && row < this.trace.total) {
+    if (this.isSpan(row)) {
       const start = this.trace.start[row];
       this.zoom = { from: start, to: start + Math.max(1, this.trace.duration[row]) };
     }
@@ -122,16 +190,41 @@ export class View {
 
   setMatches(rows: readonly number[] | undefined, isOnly: boolean): void {
     this.matches = rows === undefined ? undefined : new Uint8Array(this.tree.total);
-    for (const row of rows ?? []) if (row < this.tree.total) this.matches![row] = 1;
+    for (const row of rows ?? []) if (row < this.tree.spans) this.matches![row] = 1;
     this.isOnlyMatches = isOnly;
     this.arrange();
+  }
+
+  /** Hides spans that are shorter than so many nanoseconds. */
+  setShortest(shortest: number): void {
+    if (this.shortest === shortest) return;
+    this.shortest = shortest;
+    this.arrange();
+  }
+
+  setGrouped(isGrouped: boolean): void {
+    this.isGrouped = isGrouped;
+    this.sync();
+  }
+
+  setFolded(isFolded: boolean): void {
+    this.isFolded = isFolded;
+    this.known = undefined;
+    this.changed();
   }
 
   setMarks(failed: Iterable<number>, passed: Iterable<number> = []): void {
     this.marks = new Uint8Array(this.tree.total);
     for (const row of passed) if (row >= 0) this.marks[row] = MARK.passed;
     for (const row of failed) if (row >= 0) this.marks[row] = MARK.failed;
-    this.changed();
+    if (this.shortest > 0) this.arrange();
+    else this.changed();
+  }
+
+  /** Whether a row is guilty; a group is if one of its members is. */
+  isFailed(row: number): boolean {
+    if (this.marks[row] === MARK.failed) return true;
+    return this.group(row)?.members.some((member) => this.marks[member] === MARK.failed) ?? false;
   }
 
   showCritical(isShown: boolean): void {
@@ -197,11 +290,32 @@ export class View {
   }
 
   private arrange(): void {
-    const only = this.isOnlyMatches ? this.matches : undefined;
-    this.rows = visible(this.tree, { collapsed: this.collapsed, only, focus: this.focus });
+    const only = this.wanted();
+    let { collapsed } = this;
+    if (this.isOnlyMatches && this.tree.groups.length > 0) {
+      // Matches inside of groups are shown one by one.
+      collapsed = collapsed.slice();
+      collapsed.fill(0, this.tree.spans + this.tree.missing.length);
+    }
+    this.rows = visible(this.tree, { collapsed, only, focus: this.focus });
     this.index = new Int32Array(this.tree.total).fill(-1);
     for (let at = 0; at < this.rows.length; at += 1) this.index[this.rows[at]] = at;
     this.changed();
+  }
+
+  /** The rows that may be shown: 1 for each; undefined for all. */
+  private wanted(): Uint8Array | undefined {
+    const only = this.isOnlyMatches ? this.matches : undefined;
+    this.hidden = 0;
+    if (this.shortest === 0) return only;
+    const { trace, tree, shortest } = this;
+    const wanted = new Uint8Array(tree.total);
+    for (let row = 0; row < tree.spans; row += 1) {
+      const isLong = trace.duration[row] >= shortest || trace.isError(row) || this.marks[row] === MARK.failed;
+      if (!isLong) this.hidden += 1;
+      if ((isLong || row === this.selected) && (only === undefined || only[row] === 1)) wanted[row] = 1;
+    }
+    return wanted;
   }
 
   private changed(): void {

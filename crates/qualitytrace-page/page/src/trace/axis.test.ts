@@ -1,0 +1,74 @@
+import { expect, test } from "vitest";
+import { Axis, longGap } from "./axis";
+import { Trace } from "./columns";
+import { layout } from "./layout";
+
+function trace(spans: [number, number][]): Trace {
+  const made = new Trace();
+  const zeros = spans.map(() => 0);
+  made.take({
+    traceId: "t",
+    revision: "1",
+    from: 0,
+    total: spans.length,
+    origin: "0",
+    names: ["n"],
+    services: ["s"],
+    ids: spans.map((_, index) => index.toString(16).padStart(16, "0")).join(""),
+    parent: spans.map((_, index) => (index === 0 ? -1 : 0)),
+    orphans: [],
+    adopted: [],
+    name: zeros,
+    service: zeros,
+    kind: zeros,
+    status: zeros,
+    flags: zeros,
+    start: spans.map(([start]) => start),
+    duration: spans.map(([, duration]) => duration),
+  });
+  return made;
+}
+
+test("the longest time in which nothing begins or ends is found if it is most of the trace", () => {
+  const long = trace([
+    [0, 10_000],
+    [100, 200],
+    [9_000, 500],
+  ]);
+  expect(longGap(long, layout(long))).toEqual({ from: 300, to: 9_000 });
+  const busy = trace([
+    [0, 1000],
+    [300, 100],
+    [600, 100],
+  ]);
+  expect(longGap(busy, layout(busy))).toBeUndefined();
+  const alone = trace([[0, 10]]);
+  expect(longGap(alone, layout(alone))).toBeUndefined();
+  // A span that works all the time is no gap.
+  const working = trace([
+    [0, 10_000],
+    [100, 9_000],
+  ]);
+  expect(longGap(working, layout(working))).toBeUndefined();
+});
+
+test("a folded axis is to scale on both sides of the gap, and shares lead back to moments", () => {
+  const axis = new Axis(0, 10_000, { from: 300, to: 9_000 });
+  const before = axis.share(200) - axis.share(100);
+  const after = axis.share(9_600) - axis.share(9_500);
+  expect(after).toBeCloseTo(before, 9);
+  expect(axis.share(9_000) - axis.share(300)).toBeCloseTo(0.05, 9);
+  for (const moment of [0, 150, 300, 4_000, 9_000, 9_999, 10_000])
+    expect(axis.moment(axis.share(moment))).toBeCloseTo(moment, 6);
+  let last = -1;
+  for (let moment = 0; moment <= 10_000; moment += 50) {
+    expect(axis.share(moment)).toBeGreaterThan(last);
+    last = axis.share(moment);
+  }
+  expect(last).toBeCloseTo(1, 9);
+});
+
+test("a view of the gap alone, or beside it, is drawn to scale", () => {
+  expect(new Axis(1_000, 8_000, { from: 300, to: 9_000 }).gap).toBeUndefined();
+  expect(new Axis(0, 200, { from: 300, to: 9_000 }).share(100)).toBe(0.5);
+});
