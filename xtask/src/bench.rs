@@ -10,6 +10,7 @@ mod build;
 mod ingest;
 mod lines;
 mod overload;
+mod page;
 mod record;
 mod startup;
 mod subject;
@@ -27,6 +28,8 @@ cargo xtask bench NAME [--rounds N] [--seconds S] [--runs N] [--write-docs]
   waiting     verdicts on systems whose spans come late or whose exporters are slow, silent or away: how many are wrong, how
               long after the last span and after the evidence they come; --runs N instead of 1,000
   traces      large traces over the API: columns, selection, dry run, one span, exports, and a trace that is followed live
+  page        the page in a real Chromium: large traces opened, scrolled, searched and streamed, heap and bytes; beside
+              Zipkin's own page
   build       a release build from nothing: processor time and crates; --against REVISION builds another revision first
   api         how long lists take with 10,000 tests and 100,000 runs stored, in SQLite and PostgreSQL
 
@@ -71,6 +74,7 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
             let arguments = ["--jaeger", &jaeger.query, "--jaeger-otlp", &jaeger.otlp].map(str::to_owned);
             lines::run("traces", &[], &arguments)?
         }
+        "page" => page::run(&options)?,
         "waiting" => lines::run("waiting", &[], &runs_of(&options))?,
         other => bail!("`{other}` is not a benchmark of this project\n\n{USAGE}"),
     };

@@ -25,6 +25,7 @@ cargo xtask COMMAND
   rules                  the house rules alone: arrows between modules, names, sizes, stray paths
   features               the telemetry crate with each of its features alone, with none and with all
   page                   serve the page for browsers with hot reload, against the server in QUALITYTRACE_SERVER
+  screenshots            make the pictures of docs/images with the demo shop
   peers [NAME...]        install real peers (otelcol, postgres, systems, ...) and print where they are
   bench NAME             measure ours beside a real Collector: ingest, overload, startup, judge, api
   conformance [DIR]      run the case files of a folder against the language
@@ -54,6 +55,7 @@ fn dispatch(args: &[String]) -> Result<()> {
         ["rules"] => rules::report(),
         ["features"] => features::check(),
         ["page"] => page::serve(),
+        ["screenshots"] => page::screenshots(),
         ["peers", names @ ..] => peers::install(names),
         ["bench", rest @ ..] => bench::run(rest),
         ["conformance", rest @ ..] => run_example("conformance", rest),

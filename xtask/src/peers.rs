@@ -21,11 +21,12 @@ pub(crate) mod postgres;
 pub(crate) mod promlint;
 pub(crate) mod strace;
 pub(crate) mod systems;
+pub(crate) mod zipkin;
 
 /// The peers that tests need.
 const OF_TESTS: [&str; 7] = ["chromium", "kafka", "otelcol", "postgres", "promlint", "strace", "systems"];
-/// The peers that only benchmarks need: they take minutes to build.
-const OF_BENCHMARKS: [&str; 1] = ["jaeger"];
+/// The peers that only benchmarks need: they take minutes to build or to start.
+const OF_BENCHMARKS: [&str; 2] = ["jaeger", "zipkin"];
 
 /// Installs the named peers (those that tests need when none is named) and prints where each one is.
 pub(crate) fn install(names: &[&str]) -> Result<()> {
@@ -40,6 +41,7 @@ pub(crate) fn install(names: &[&str]) -> Result<()> {
             "promlint" => promlint::install()?,
             "strace" => strace::install()?,
             "systems" => systems::install()?,
+            "zipkin" => zipkin::install()?,
             other => {
                 let known = [&OF_TESTS[..], &OF_BENCHMARKS].concat();
                 bail!("`{other}` is not a peer of this project; there are: {}", known.join(", "))

@@ -18,6 +18,11 @@ pub(super) fn run(name: &'static str, environment: &[(&str, &str)], arguments: &
     let mut command = workspace::example(&example, Profile::Release)?;
     command.args(arguments).envs(environment.iter().copied());
     let text = process::output(&mut command)?;
+    record(name, &text).with_context(|| format!("the example `{example}`"))
+}
+
+/// The results in lines of JSON.
+pub(super) fn record(name: &'static str, text: &str) -> Result<Record> {
     let (mut raw, mut notes) = (Vec::new(), Vec::new());
     for line in text.lines().filter(|line| line.starts_with('{')) {
         let said: Value = serde_json::from_str(line).with_context(|| format!("`{line}` is not JSON"))?;
@@ -29,7 +34,7 @@ pub(super) fn run(name: &'static str, environment: &[(&str, &str)], arguments: &
     let Some(header) =
         raw.first().and_then(Value::as_object).map(|first| first.keys().cloned().collect::<Vec<_>>())
     else {
-        bail!("the example `{example}` printed no results");
+        bail!("`{name}` gave no results");
     };
     let row = |of: &Map<String, Value>| header.iter().map(|key| cell(of.get(key))).collect();
     let rows = raw.iter().filter_map(Value::as_object).map(row).collect();
