@@ -171,7 +171,8 @@ impl Bench {
         self.measure("describe a span", None, |_| post(ROUNDS, "/describe", &clicked)).await;
         let typed = "span[service.name=";
         self.measure("complete a value", None, |_| {
-            let body = json!({ "text": typed, "at": typed.len(), "in": "selector", "traceId": trace_id(ROUNDS) });
+            let body =
+                json!({ "text": typed, "at": typed.len(), "in": "selector", "traceId": trace_id(ROUNDS) });
             self.client.post(format!("{}/api/language/complete", self.url)).json(&body)
         })
         .await;
