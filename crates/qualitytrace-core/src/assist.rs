@@ -5,6 +5,7 @@
 
 mod check;
 mod complete;
+mod conventions;
 mod describe;
 mod draft;
 mod facts;
@@ -13,6 +14,7 @@ mod standing;
 
 pub use check::{Checked, check};
 pub use complete::{Completion, Context, complete};
+pub use conventions::meaning;
 pub use describe::{Description, Proposal, ValueType, Wider, describe};
 pub use draft::draft;
 pub use offers::CompletionKind;

@@ -5,6 +5,7 @@ pub mod assist;
 pub mod budget;
 pub mod compare;
 pub mod definition;
+pub mod explain;
 pub mod gates;
 pub mod id;
 pub mod import;
