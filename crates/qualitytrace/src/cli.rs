@@ -31,6 +31,7 @@ mod serve;
 mod settings;
 mod target;
 mod telemetry;
+mod tools;
 mod variables;
 mod with;
 
@@ -66,6 +67,8 @@ enum Command {
     Check(check::Options),
     /// Make a first test of an address, a curl command, a file of another tool, or a trace
     New(new::Options),
+    #[command(flatten)]
+    Tool(tools::Command),
     #[command(flatten)]
     Resource(resource::Command),
     /// See it work: a shop with real traces, a test suite for it, and bugs to catch
@@ -177,6 +180,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         | Command::Dashboard(_)
         | Command::New(_)
         | Command::Run(_) => true,
+        Command::Tool(ref tool) if tool.takes_flags() => true,
         _ => before.is_empty(),
     };
     if !takes_flags {
@@ -188,6 +192,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Resource(command) => resource::run(command, before).await,
         Command::New(options) => new::new(options, before).await,
         Command::Check(options) => check::check(&options),
+        Command::Tool(tool) => Box::pin(tools::run(tool, before)).await,
         Command::Demo(options) => demo::demo(options).await,
         Command::Config(options) => config::config(options),
         Command::Telemetry(options) => telemetry::telemetry(options).await,

@@ -4,6 +4,7 @@ pub(crate) mod contact;
 mod events;
 mod page;
 pub(crate) mod resources;
+mod traces;
 
 use std::error::Error;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use super::Broken;
 use crate::{process, workspace::cargo};
 
 /// Licences that the program may be distributed under together with its own.
-const LICENCES: [&str; 10] = [
+const LICENCES: [&str; 11] = [
     "0BSD",
     "Apache-2.0",
     "BSD-2-Clause",
@@ -16,6 +16,7 @@ const LICENCES: [&str; 10] = [
     "CC0-1.0",
     "ISC",
     "MIT",
+    "MIT-0",
     "Unicode-3.0",
     "Unlicense",
     "Zlib",
@@ -31,13 +32,14 @@ const BANNED: [(&str, &str); 5] = [
     ("tracing-log", "log lines are events of `tracing`"),
 ];
 /// Crates that are there in several versions, and who holds them back. Each costs build time.
-const DUPLICATES: [(&str, &str); 20] = [
+const DUPLICATES: [(&str, &str); 21] = [
     ("base64", "sqlx and tonic use 0.22"),
     ("bitflags", "ariadne of apollo-compiler uses 1"),
     ("block-buffer", "rsasl uses digest 0.10"),
     ("cpufeatures", "rsasl uses sha2 0.10"),
     ("crypto-common", "rsasl uses digest 0.10"),
     ("digest", "rsasl uses 0.10"),
+    ("fluent-uri", "boon uses 0.3"),
     ("getrandom", "ring uses 0.2, rand 0.9 uses 0.3"),
     ("hashbrown", "rowan of apollo-compiler uses 0.14, sqlx uses 0.16"),
     ("hmac", "rsasl uses 0.12"),

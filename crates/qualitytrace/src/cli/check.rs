@@ -30,14 +30,7 @@ pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
     files::find_twins(&mut files);
     let known: HashSet<String> = files.iter().flat_map(File::test_ids).map(str::to_owned).collect();
     for file in &mut files {
-        // A missing file is only a warning here: the text may be checked on another machine than the one that runs it.
-        for missing in file.reading.diagnostics.iter_mut().filter(|found| found.code == NO_FILE) {
-            missing.severity = Severity::Warning;
-        }
-        file.excuse_unset_variables();
-        // A suite without one of its tests is an error anywhere.
-        let missing = references::missing_steps(file, |_| false);
-        file.reading.diagnostics.extend(missing);
+        examine(file);
         terminal::out(&file.complaints());
         for warning in unverified(file) {
             terminal::out(&format!(
@@ -61,6 +54,18 @@ pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
             Ok(Exit::Definition)
         }
     }
+}
+
+/// Completes the diagnostics of a file that is not run here and now.
+pub(crate) fn examine(file: &mut File) {
+    // A missing file is only a warning here: the text may be checked on another machine than the one that runs it.
+    for missing in file.reading.diagnostics.iter_mut().filter(|found| found.code == NO_FILE) {
+        missing.severity = Severity::Warning;
+    }
+    file.excuse_unset_variables();
+    // A suite without one of its tests is an error anywhere.
+    let missing = references::missing_steps(file, |_| false);
+    file.reading.diagnostics.extend(missing);
 }
 
 /// Notes about steps whose tests are in none of the files: they may be on the server.

@@ -49,6 +49,11 @@ impl File {
     pub(crate) fn read_expanded(path: &Path, value: impl Fn(&str) -> Option<String>) -> anyhow::Result<Self> {
         let source =
             std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        Ok(Self::expanded(path, source, value))
+    }
+
+    /// Reads a text as the content of a file and replaces `${NAME}` in it by `value`.
+    pub(crate) fn expanded(path: &Path, source: String, value: impl Fn(&str) -> Option<String>) -> Self {
         let (text, expansion) = environment::expanded(source, value);
         let mut file = Self::parse(path, text);
         for found in &mut file.reading.diagnostics {
@@ -59,7 +64,7 @@ impl File {
             }
         }
         file.expansion = Some(expansion);
-        Ok(file)
+        file
     }
 
     /// Turns errors about variables of the environment that are not set into warnings.
@@ -96,12 +101,16 @@ impl File {
         let name = self.path.display().to_string();
         // Secrets are redacted: logs of CI systems have many readers. Values of the environment are not shown at all.
         let source = definition::secrets::redacted(self.original(), self.format);
-        let placed: Vec<Diagnostic> = diagnostics
-            .iter()
-            .map(|found| Diagnostic { span: self.original_range(&found.span), ..found.clone() })
-            .collect();
-        let shown = lang::render(&name, &source, &placed, terminal::style::coloured());
+        let shown = lang::render(&name, &source, &self.placed(), terminal::style::coloured());
         format!("{}\n\n", shown.trim_end())
+    }
+
+    /// Its diagnostics, at their places in the text as it is on the disk.
+    pub(crate) fn placed(&self) -> Vec<Diagnostic> {
+        let diagnostics = self.reading.diagnostics.iter();
+        diagnostics
+            .map(|found| Diagnostic { span: self.original_range(&found.span), ..found.clone() })
+            .collect()
     }
 
     /// The ids of the tests in it.
@@ -122,7 +131,8 @@ impl File {
         1 + self.original().as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count()
     }
 
-    fn original_range(&self, range: &Range<usize>) -> Range<usize> {
+    /// The range of the text as it is on the disk that became this one.
+    pub(crate) fn original_range(&self, range: &Range<usize>) -> Range<usize> {
         self.expansion.as_ref().map_or_else(|| range.clone(), |expansion| expansion.original_range(range))
     }
 
@@ -166,6 +176,22 @@ pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut known = HashSet::new();
     found.retain(|path| known.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
     Ok(found)
+}
+
+/// Finds every definition file that the arguments name, without messages; a path that cannot be read is left out.
+pub(crate) fn find_quietly(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in paths {
+        let mut candidates = Vec::new();
+        if path.is_dir() {
+            let _ = search(path, &mut candidates);
+            candidates.retain(|candidate| is_definition(candidate).unwrap_or(false));
+        } else {
+            candidates.push(path.clone());
+        }
+        found.append(&mut candidates);
+    }
+    found
 }
 
 /// Reads every definition file that the arguments name, with the variables of `value` in place.
@@ -231,7 +257,7 @@ fn is_definition(path: &Path) -> anyhow::Result<bool> {
     Ok(definition::is_meant(&String::from_utf8_lossy(&source), format_of(path)))
 }
 
-pub(super) fn format_of(path: &Path) -> Format {
+pub(crate) fn format_of(path: &Path) -> Format {
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     if is_json { Format::Json } else { Format::Yaml }
 }

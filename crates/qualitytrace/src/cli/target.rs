@@ -58,6 +58,11 @@ pub(crate) enum Output {
 }
 
 impl Target {
+    /// A server by its address, with a token.
+    pub(crate) fn at(server_url: Option<String>, token: Option<String>) -> Self {
+        Self { server_url, token, ..Self::default() }
+    }
+
     /// Whether none of the flags was given.
     pub(crate) fn is_empty(&self) -> bool {
         let Self { config, server_url, token, output, skip_verify, verbose } = self;

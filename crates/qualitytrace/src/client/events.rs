@@ -48,6 +48,20 @@ impl Client {
         self.follow(format!("/api/tests/{}/run/{run}/events/stream", escaped(test)), ends)
     }
 
+    /// What arrives at the server, as it tells it: messages about spans and about traces that have settled.
+    pub(crate) fn arrivals(&self) -> impl Stream<Item = anyhow::Result<serde_json::Value>> + use<> {
+        let start = (self.clone(), None);
+        futures_util::stream::try_unfold(start, |(client, lines): (Self, Option<Lines>)| async move {
+            let mut lines = match lines {
+                Some(lines) => lines,
+                None => Lines::open(&client, "/api/traces/stream", 0).await?,
+            };
+            let Some(data) = lines.next_data().await? else { return Ok(None) };
+            let message = serde_json::from_str(&data).context("the server sent an unknown message")?;
+            Ok(Some((message, (client, Some(lines)))))
+        })
+    }
+
     fn follow<W: DeserializeOwned>(
         &self,
         path: String,

@@ -19,6 +19,16 @@ const LEAST: [usize; 3] = [16, 8, 6];
 /// The width of the rest of a row: indentation, mark, time, and the gaps.
 const AROUND: usize = 15;
 
+/// How a span is marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Plain,
+    /// An assertion failed on it.
+    Culprit,
+    /// A selector selects it.
+    Selected,
+}
+
 /// Renders the rows. Spans on which an assertion failed are marked.
 pub(crate) fn draw(trace: &Trace, verdict: &Verdict) -> Vec<String> {
     let culprits: HashSet<&str> = verdict
@@ -28,29 +38,38 @@ pub(crate) fn draw(trace: &Trace, verdict: &Verdict) -> Vec<String> {
         .flat_map(Assertion::culprits)
         .filter_map(|result| result.span_id.as_deref())
         .collect();
+    rows(trace, MAX_ROWS, |at| {
+        let is_culprit = culprits.contains(trace.spans[at].id.as_str());
+        if is_culprit { Mark::Culprit } else { Mark::Plain }
+    })
+}
+
+/// Renders the first `most` rows, each with the mark of its span; the rest is counted.
+pub(crate) fn rows(trace: &Trace, most: usize, mark: impl Fn(usize) -> Mark) -> Vec<String> {
     let first = trace.spans.iter().map(|span| span.start).min().unwrap_or(0);
     let last = trace.spans.iter().map(|span| span.end).max().unwrap_or(0);
     let widths = fitting(WIDTHS, LEAST, AROUND);
-    let mut rows: Vec<String> = trace
-        .spans
-        .iter()
-        .take(MAX_ROWS)
-        .map(|span| row(span, widths, first..last, culprits.contains(span.id.as_str())))
-        .collect();
-    if trace.spans.len() > MAX_ROWS {
-        rows.push(style::faint(format!("and {} more spans", trace.spans.len() - MAX_ROWS)));
+    let shown = trace.spans.iter().enumerate().take(most);
+    let mut rows: Vec<String> = shown.map(|(at, span)| row(span, widths, first..last, mark(at))).collect();
+    if trace.spans.len() > most {
+        rows.push(style::faint(format!("and {} more spans", trace.spans.len() - most)));
     }
     rows
 }
 
-fn row(span: &Span, [name, bar, service]: [usize; 3], time: Range<u64>, is_culprit: bool) -> String {
-    let mark = if is_culprit { style::bad("✘") } else { " ".to_owned() };
+fn row(span: &Span, [name, bar, service]: [usize; 3], time: Range<u64>, mark: Mark) -> String {
+    let sign = match mark {
+        Mark::Plain => " ".to_owned(),
+        Mark::Culprit => style::bad("✘"),
+        Mark::Selected => style::good("▶"),
+    };
     let name = columns::fitted(&format!("{}{}", "  ".repeat(span.depth), visible::text(&span.name)), name);
     let service = style::faint(columns::fitted(&visible::text(&span.service), service));
     let bar = self::bar(span, bar, time);
-    let bar = if is_culprit || span.status == "error" { style::bad(bar) } else { style::good(bar) };
+    let is_bad = mark == Mark::Culprit || span.status == "error";
+    let bar = if is_bad { style::bad(bar) } else { style::good(bar) };
     let took = duration(Duration::from_nanos(span.end.saturating_sub(span.start)));
-    format!("{mark} {name} {service} {bar} {took:>8}")
+    format!("{sign} {name} {service} {bar} {took:>8}")
 }
 
 /// The bar of a span on the time axis; at least one character.

@@ -41,6 +41,7 @@ mod spool;
 mod startable;
 mod suites;
 mod systems;
+mod tools;
 mod transcripts;
 mod unverified;
 mod uploads;

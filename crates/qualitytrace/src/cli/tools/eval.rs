@@ -1,0 +1,157 @@
+//! `qualitytrace eval`: the value of an expression on a trace.
+
+use anyhow::bail;
+use clap::Args;
+use qualitytrace_core::budget::Budget;
+use qualitytrace_core::lang::ast::{Claim, Comparator, Expr};
+use qualitytrace_core::lang::{
+    self, Comparison, Generator, Surroundings, Variables, diagnose_assertion, diagnose_expression, evaluate,
+    evaluate_comparison, parse_assertion, parse_expression, parse_selector,
+};
+use qualitytrace_core::trace::Trace;
+use qualitytrace_server::clock;
+
+use super::subject;
+use crate::cli::Exit;
+use crate::cli::target::Target;
+use crate::report::visible;
+use crate::terminal::{self, style};
+
+#[derive(Debug, Args)]
+#[command(after_help = "An assertion that compares two values is evaluated on both sides and judged.
+
+Examples:
+  qualitytrace eval 'attr:http.response.status_code' --trace trace.json
+  qualitytrace eval 'attr:tracetest.span.duration < 100ms' --on 'span[kind=\"client\"]' --trace trace.json
+  qualitytrace eval 'count(span[name=\"pay\"])' --test checkout --run 3
+  qualitytrace eval 'var:USER' --var USER=ada --trace trace.json
+
+Exit codes: 0 it has a value and holds, 1 the trace cannot be had, 2 it has no value or does not hold, 3 it is invalid.")]
+pub(crate) struct Options {
+    /// Expression or comparison, like `attr:tracetest.span.duration < 100ms`
+    #[arg(value_name = "EXPRESSION")]
+    expression: String,
+    /// Spans to evaluate it on, one after the other [default: the first span without a parent]
+    #[arg(long, value_name = "SELECTOR")]
+    on: Option<String>,
+    /// Variable; may be given more than once
+    #[arg(long = "var", value_name = "NAME=VALUE")]
+    variables: Vec<String>,
+    #[command(flatten)]
+    subject: subject::Options,
+}
+
+/// What is evaluated.
+enum Parsed {
+    Value(Expr),
+    Comparison { left: Expr, comparator: Comparator, right: Expr },
+}
+
+/// Evaluates the expression on each span.
+pub(crate) async fn eval(options: Options, before: Target) -> anyhow::Result<Exit> {
+    let Some(parsed) = parsed(&options.expression) else { return Ok(Exit::Definition) };
+    let mut given = Variables::new();
+    for variable in &options.variables {
+        let Some((name, value)) = variable.split_once('=') else {
+            bail!("`{variable}` is no variable; write --var NAME=VALUE");
+        };
+        given.set(name, value);
+    }
+    let selector = parse_selector(options.on.as_deref().unwrap_or_default());
+    if !selector.is_valid() {
+        complain("--on", options.on.as_deref().unwrap_or_default(), &selector.diagnostics);
+        return Ok(Exit::Definition);
+    }
+    let subject = options.subject.load(before).await?;
+    let variables = subject.variables.merged(&given);
+    let trace = &subject.trace;
+    let selected = match &options.on {
+        Some(_) => lang::select(&selector.tree, trace, &Budget::default())?,
+        None => trace.roots().take(1).collect(),
+    };
+    if selected.is_empty() {
+        terminal::err(&format!(
+            "`{}` selects no span; `qualitytrace select` shows what comes nearest\n",
+            options.on.as_deref().unwrap_or_default()
+        ));
+        return Ok(Exit::NotPassed);
+    }
+    let mut exit = Exit::Passed;
+    for at in &selected {
+        let name = match selected.len() {
+            1 => String::new(),
+            _ => format!("{}: ", style::faint(visible::text(&trace.span(*at).name))),
+        };
+        match value(&parsed, trace, *at, &selected, &variables) {
+            Ok((text, holds)) => {
+                if !holds {
+                    exit = Exit::NotPassed;
+                }
+                terminal::out(&format!("{name}{text}\n"));
+            }
+            Err(why) => {
+                exit = Exit::NotPassed;
+                terminal::err(&format!("{name}{} {}\n", style::bad("no value:"), visible::text(&why)));
+            }
+        }
+    }
+    Ok(exit)
+}
+
+/// Parses the text as a comparison or as an expression; prints what is wrong with it.
+fn parsed(text: &str) -> Option<Parsed> {
+    let assertion = parse_assertion(text);
+    if assertion.is_valid()
+        && let Claim::Compare { left, comparator, right } = assertion.tree.claim
+    {
+        complain("expression", text, &diagnose_assertion(text));
+        return Some(Parsed::Comparison { left, comparator, right });
+    }
+    let expression = parse_expression(text);
+    complain("expression", text, &diagnose_expression(text));
+    expression.is_valid().then_some(Parsed::Value(expression.tree))
+}
+
+fn complain(name: &str, text: &str, diagnostics: &[lang::Diagnostic]) {
+    if !diagnostics.is_empty() {
+        let shown = lang::render(name, text, diagnostics, style::coloured());
+        terminal::err(&format!("{}\n\n", shown.trim_end()));
+    }
+}
+
+/// The value on a span as text, and whether it holds.
+fn value(
+    parsed: &Parsed,
+    trace: &Trace,
+    at: usize,
+    selection: &[usize],
+    variables: &Variables,
+) -> Result<(String, bool), String> {
+    let budget = Budget::default();
+    let surroundings = Surroundings {
+        trace: Some(trace),
+        span: Some(at),
+        selection: Some(selection),
+        variables,
+        generator: Generator::in_utc(clock::now(), rand::random()),
+        aliases: true,
+        budget: &budget,
+    };
+    match parsed {
+        Parsed::Value(expr) => {
+            let item = evaluate(expr, &surroundings).map_err(|error| error.text)?;
+            Ok((visible::text(&item.text()), true))
+        }
+        Parsed::Comparison { left, comparator, right } => {
+            let (left, compared, right) =
+                evaluate_comparison(left, *comparator, right, &surroundings).map_err(|error| error.text)?;
+            let (mark, holds) = match compared {
+                Comparison::Match => (style::good("✔"), true),
+                Comparison::NoMatch(_) => (style::bad("✘"), false),
+                Comparison::Impossible(why) => return Err(why),
+            };
+            let (left, right) = (visible::text(&left), visible::text(&right));
+            Ok((format!("{mark} {left} {} {right}", comparator.as_str()), holds))
+        }
+    }
+}

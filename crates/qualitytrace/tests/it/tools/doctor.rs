@@ -1,0 +1,46 @@
+//! `doctor`.
+
+use super::{run, run_with, stderr, stdout};
+use crate::late_spans_load::program::Served;
+use crate::program;
+
+#[tokio::test]
+async fn a_server_that_works_is_good() {
+    let server = Served::start(program(), "sqlite::memory:", &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let found = run(folder.path(), &["doctor", "-s", &server.url("")]);
+    let text = stdout(&found);
+    assert_eq!(found.status.code(), Some(0), "{text}{}", stderr(&found));
+    for part in ["✔ server", "as this program", "database", "✔ span", "over gRPC", "over HTTP", "✔ clock"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(text.matches("arrived after").count(), 2, "{text}");
+}
+
+#[test]
+fn without_a_server_one_is_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let ports = ["--otlp-grpc-addr", "127.0.0.1:0", "--otlp-http-addr", "127.0.0.1:0"];
+    let found = run(folder.path(), &[&["doctor"], &ports[..]].concat());
+    let text = stdout(&found);
+    assert_eq!(found.status.code(), Some(0), "{text}{}", stderr(&found));
+    assert_eq!(text.matches("arrived after").count(), 2, "{text}");
+}
+
+#[test]
+fn each_trouble_has_a_next_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let used = run(folder.path(), &["doctor", "--otlp-grpc-addr", &address, "--otlp-http-addr", "off"]);
+    let text = stdout(&used);
+    assert_eq!(used.status.code(), Some(1), "{text}");
+    assert!(text.contains("cannot be listened on") && text.contains("→ end the collector"), "{text}");
+    let variables = [("OTEL_TRACES_EXPORTER", "none")];
+    let silent = run_with(folder.path(), &variables, &["doctor", "-s", "http://127.0.0.1:1"]);
+    let text = stdout(&silent);
+    assert_eq!(silent.status.code(), Some(1), "{text}");
+    assert!(text.contains("✘ exporter") && text.contains("→ set OTEL_TRACES_EXPORTER=otlp"), "{text}");
+    assert!(text.contains("✘ server") && text.contains("qualitytrace serve"), "{text}");
+}
