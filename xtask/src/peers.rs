@@ -24,9 +24,10 @@ pub(crate) mod systems;
 pub(crate) mod zipkin;
 
 /// The peers that tests need.
-const OF_TESTS: [&str; 7] = ["chromium", "kafka", "otelcol", "postgres", "promlint", "strace", "systems"];
+const OF_TESTS: [&str; 8] =
+    ["chromium", "jaeger", "kafka", "otelcol", "postgres", "promlint", "strace", "systems"];
 /// The peers that only benchmarks need: they take minutes to build or to start.
-const OF_BENCHMARKS: [&str; 2] = ["jaeger", "zipkin"];
+const OF_BENCHMARKS: [&str; 1] = ["zipkin"];
 
 /// Installs the named peers (those that tests need when none is named) and prints where each one is.
 pub(crate) fn install(names: &[&str]) -> Result<()> {

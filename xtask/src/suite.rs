@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{
     features, page,
-    peers::{chromium, kafka, otelcol, postgres, promlint, strace, systems},
+    peers::{chromium, jaeger, kafka, otelcol, postgres, promlint, strace, systems},
     process, rules,
     steps::Steps,
     workspace::cargo,
@@ -32,6 +32,7 @@ pub(crate) enum Peers {
 /// The peers that tests find through their environment.
 struct Environment {
     chromium: PathBuf,
+    jaeger: jaeger::Jaeger,
     kafka: PathBuf,
     otelcol: PathBuf,
     postgres: postgres::Postgres,
@@ -48,7 +49,7 @@ pub(crate) fn run(peers: Peers) -> Result<()> {
     println!("\n{}", steps.summary());
     if peers == Peers::Skipped {
         println!(
-            "left out by --no-peers: every test against Chromium, Kafka, PostgreSQL, Prometheus' linter, strace, the OpenTelemetry Collector \
+            "left out by --no-peers: every test against Chromium, Jaeger, Kafka, PostgreSQL, Prometheus' linter, strace, the OpenTelemetry Collector \
              and the systems of examples/"
         );
     }
@@ -76,6 +77,7 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
     let environment = match peers {
         Peers::Required => Some(Environment {
             chromium: steps.step("Chromium", chromium::install)?,
+            jaeger: steps.step("Jaeger", jaeger::start)?,
             kafka: steps.step("Kafka", kafka::install)?,
             otelcol: steps.step("OpenTelemetry Collector", otelcol::install)?,
             postgres: steps.step("PostgreSQL", postgres::start)?,
@@ -130,6 +132,8 @@ fn tell(command: &mut Command, environment: Option<&Environment>) {
         Some(environment) => {
             command.env("QUALITYTRACE_REQUIRE_PEERS", "1");
             command.env("QUALITYTRACE_TEST_CHROMIUM", &environment.chromium);
+            let jaeger::Jaeger { grpc, query, otlp, .. } = &environment.jaeger;
+            command.env("QUALITYTRACE_TEST_JAEGER", format!("{grpc} {query} {otlp}"));
             command.env("QUALITYTRACE_TEST_KAFKA", &environment.kafka);
             command.env("QUALITYTRACE_TEST_OTELCOL", &environment.otelcol);
             command.env("QUALITYTRACE_TEST_POSTGRES", &environment.postgres.url);
@@ -139,7 +143,9 @@ fn tell(command: &mut Command, environment: Option<&Environment>) {
         }
         None => {
             command.env_remove("QUALITYTRACE_REQUIRE_PEERS");
-            for name in ["CHROMIUM", "KAFKA", "OTELCOL", "POSTGRES", "PROMLINT", "STRACE", "SYSTEMS"] {
+            for name in
+                ["CHROMIUM", "JAEGER", "KAFKA", "OTELCOL", "POSTGRES", "PROMLINT", "STRACE", "SYSTEMS"]
+            {
                 command.env_remove(format!("QUALITYTRACE_TEST_{name}"));
             }
         }

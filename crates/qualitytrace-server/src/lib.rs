@@ -11,6 +11,7 @@ mod cluster;
 mod columns;
 mod compute;
 pub mod config;
+pub mod data_store;
 mod follow;
 pub mod ingest;
 pub mod limits;

@@ -3,10 +3,10 @@
 //! The readers are pure and know neither the ingest nor data stores, which both use them. A span that cannot be read is
 //! left out and named with its location; the rest of the file is read.
 
-mod collected;
-mod ids;
+pub(crate) mod collected;
+pub(crate) mod ids;
 pub mod jaeger;
-mod numbers;
+pub(crate) mod numbers;
 pub mod zipkin;
 
 use bytes::Bytes;

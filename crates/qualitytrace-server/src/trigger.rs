@@ -22,9 +22,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::run::Reply;
 
-pub(crate) use connect::Gate;
+pub(crate) use connect::{Certificates, Gate, Resolver, Security};
+pub(crate) use failure::{Endpoint, Role};
 pub use failure::{Failure, Reason};
 pub use grpc::check_protocol;
+pub(crate) use grpc::{append as append_metadata, client as grpc_client, transport_failure};
 pub use methods::{Argument, Method, Methods, Offered, Operation, Service};
 pub use propagation::Context;
 

@@ -6,6 +6,7 @@ mod completion;
 mod config;
 mod configure;
 mod dashboard;
+mod data_store;
 mod database;
 mod demo;
 mod environment;
@@ -71,6 +72,9 @@ enum Command {
     Tool(tools::Command),
     #[command(flatten)]
     Resource(resource::Command),
+    /// Test the connection to a data store, or print a Collector configuration that feeds it
+    #[command(name = "datastore")]
+    DataStore(data_store::Options),
     /// See it work: a shop with real traces, a test suite for it, and bugs to catch
     Demo(demo::Options),
     /// Check and show the settings of the server, and where each comes from
@@ -174,6 +178,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     let before = arguments.target;
     let takes_flags = match arguments.command {
         Command::Resource(_)
+        | Command::DataStore(_)
         | Command::Configure(_)
         | Command::Version(_)
         | Command::Open(_)
@@ -190,6 +195,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Serve(options) => serve::serve(options).await,
         Command::Run(options) => Box::pin(run::run(options.on(before))).await,
         Command::Resource(command) => resource::run(command, before).await,
+        Command::DataStore(options) => data_store::data_store(options, before).await,
         Command::New(options) => new::new(options, before).await,
         Command::Check(options) => check::check(&options),
         Command::Tool(tool) => Box::pin(tools::run(tool, before)).await,

@@ -328,6 +328,12 @@ impl Client {
         response.json().await.context("the server's answer is not a status")
     }
 
+    /// Tests the connection to a data store, and returns the result of each step.
+    pub(crate) async fn connection(&self, store: &serde_json::Value) -> anyhow::Result<serde_json::Value> {
+        let request = self.http.post(self.url("/api/config/connection")).json(store);
+        self.ask(request).await?.json().await.context("the server's answer is not a connection test")
+    }
+
     /// A trace; `None` when the server has no span of it.
     pub(crate) async fn trace(&self, id: &str) -> anyhow::Result<Option<wire::Trace>> {
         let Some(body) = self.get(&format!("/api/traces/{id}")).await? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Jaeger: a trace in its memory stands beside ours in benchmarks. Tests do not need it.
+//! Jaeger: a data store of tests; in benchmarks, a trace in its memory stands beside ours.
 
 use std::{
     env, fs,
@@ -63,6 +63,8 @@ fn build(dir: &Path) -> Result<()> {
 /// A running Jaeger that keeps traces in memory. Dropping it ends the process.
 #[derive(Debug)]
 pub(crate) struct Jaeger {
+    /// The address of its query service over gRPC.
+    pub(crate) grpc: SocketAddr,
     /// The URL of its query API.
     pub(crate) query: String,
     /// The URL of its OTLP over HTTP.
@@ -84,7 +86,7 @@ pub(crate) fn start() -> Result<Jaeger> {
         Guard(command.stderr(fs::File::create(&log)?).spawn().context("failed to start Jaeger")?);
     let started = Instant::now();
     let outcome = loop {
-        if [query, otlp].iter().all(|address| TcpStream::connect(address).is_ok()) {
+        if [grpc, query, otlp].iter().all(|address| TcpStream::connect(address).is_ok()) {
             break Ok(());
         }
         if server.0.try_wait()?.is_some() || started.elapsed() > READY_LIMIT {
@@ -99,7 +101,7 @@ pub(crate) fn start() -> Result<Jaeger> {
     if let Err(said) = outcome {
         bail!("Jaeger did not become ready: {}", said.trim());
     }
-    Ok(Jaeger { query: format!("http://{query}"), otlp: format!("http://{otlp}"), _process: server })
+    Ok(Jaeger { grpc, query: format!("http://{query}"), otlp: format!("http://{otlp}"), _process: server })
 }
 
 /// Without a batch processor, so that a span can be read as soon as it is acknowledged, and without spans of its own.

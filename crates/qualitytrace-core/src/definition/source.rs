@@ -5,7 +5,9 @@
 
 mod aws_xray;
 mod azure_app_insights;
+mod clickhouse;
 mod grpc_client;
+mod http_client;
 mod read;
 mod search_index;
 mod signalfx;
@@ -16,12 +18,14 @@ mod write;
 
 pub use aws_xray::AwsXray;
 pub use azure_app_insights::AzureAppInsights;
+pub use clickhouse::ClickHouse;
 pub use grpc_client::GrpcClient;
+pub use http_client::HttpClient;
 pub(super) use read::read;
 pub use search_index::SearchIndex;
 pub use signalfx::SignalFx;
 pub use sumo_logic::SumoLogic;
-pub use tempo::{HttpClient, Tempo};
+pub use tempo::Tempo;
 pub use tls::{Tls, TlsSettings};
 pub(super) use write::DataStoreSpec;
 
@@ -61,6 +65,10 @@ pub enum Source {
     AzureAppInsights(AzureAppInsights),
     /// Sumo Logic.
     SumoLogic(SumoLogic),
+    /// Zipkin.
+    Zipkin(HttpClient),
+    /// A table of spans in ClickHouse.
+    ClickHouse(ClickHouse),
     /// None to query: traces are sent to this server by OTLP.
     Received(Sender),
 }
@@ -86,6 +94,8 @@ impl Source {
             Self::AwsXray(_) => "awsxray",
             Self::AzureAppInsights(_) => "azureappinsights",
             Self::SumoLogic(_) => "sumologic",
+            Self::Zipkin(_) => "zipkin",
+            Self::ClickHouse(_) => "clickhouse",
             Self::Received(sender) => sender.as_str(),
         }
     }

@@ -12,7 +12,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use qualitytrace_core::definition::source::DataStore;
+use qualitytrace_core::definition::source::{DataStore, Source};
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Stored, secrets};
 use qualitytrace_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -42,8 +42,8 @@ pub(super) use reading::{placed, stored_resource, stored_suite, stored_test};
 
 /// The header with warnings about a stored definition.
 const WARNING: &str = "x-qualitytrace-warning";
-/// The warning about data stores that spans would have to be fetched from.
-const NOT_ASKED: &str = "traces are not fetched from data stores yet: let the system under test send its spans to this server over OTLP";
+/// The warning about data stores that spans cannot be fetched from.
+const NOT_ASKED: &str = "traces are not fetched from AWS X-Ray yet: let the Collector send a copy of the spans to this server over OTLP";
 /// The most warnings in one response.
 const WARNINGS: usize = 20;
 
@@ -294,9 +294,9 @@ async fn store(
     }
 }
 
-/// Whether it is a data store that spans would have to be fetched from.
+/// Whether it is a data store that spans cannot be fetched from.
 fn is_not_asked(resource: &Resource) -> bool {
-    matches!(resource, Resource::DataStore(store) if !store.source.is_received())
+    matches!(resource, Resource::DataStore(store) if matches!(store.source, Source::AwsXray(_)))
 }
 
 /// Stores a parsed body. `None` when the resource had to exist and does not.

@@ -1,4 +1,5 @@
-//! Spans from files: they pass through the same pipeline as those of exporters, with its limits and counters.
+//! Spans from files and data stores: they pass through the same pipeline as those of exporters, with its limits and
+//! counters.
 
 use std::sync::Arc;
 
@@ -8,13 +9,13 @@ use super::http::Whole;
 use super::intake::{Encoding, Format, Incoming, Refusal, Signal, take};
 use crate::ingest::{Accepted, Ingest};
 
-/// Why the spans of a file were not stored.
+/// Why the spans were not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotStored {
     /// They are too large or invalid.
     #[error("{message}")]
     Refused { message: String, is_too_large: bool },
-    /// The same file may be stored later.
+    /// The same spans may be stored later.
     #[error("{0}")]
     Later(String),
 }
@@ -25,7 +26,22 @@ pub(crate) async fn store_file(
     sender: String,
     message: Bytes,
 ) -> Result<Accepted, NotStored> {
-    let (incoming, framing) = (Incoming::of_file(message), Whole { encoding: Encoding::Identity });
+    store(ingest, sender, Incoming::of_file(message)).await
+}
+
+/// Stores spans that were fetched from a data store, an encoded export request. `is_live` says whether they tell how
+/// late their services deliver.
+pub(crate) async fn store_fetched(
+    ingest: &Arc<Ingest>,
+    sender: String,
+    message: Bytes,
+    is_live: bool,
+) -> Result<Accepted, NotStored> {
+    store(ingest, sender, Incoming { is_live, ..Incoming::of_file(message) }).await
+}
+
+async fn store(ingest: &Arc<Ingest>, sender: String, incoming: Incoming) -> Result<Accepted, NotStored> {
+    let framing = Whole { encoding: Encoding::Identity };
     let stored = take(ingest, sender, Signal::Traces, Format::Protobuf, incoming, framing).await;
     stored.map_err(|refusal| match &refusal {
         Refusal::TooLarge { .. } => NotStored::Refused { message: refusal.to_string(), is_too_large: true },

@@ -34,8 +34,8 @@ pub(super) struct Incoming {
     pub(super) body: Body,
     /// The address of the peer.
     pub(super) from: Option<IpAddr>,
-    /// Whether it comes from what recorded it. Otherwise it says nothing about how late its services deliver.
-    is_live: bool,
+    /// Whether it tells how late its services deliver.
+    pub(super) is_live: bool,
 }
 
 impl Incoming {

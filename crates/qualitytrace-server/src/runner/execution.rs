@@ -11,6 +11,7 @@ mod late_spans;
 mod log;
 mod missing_trace;
 mod parked;
+mod pulling;
 mod report;
 mod rerun;
 mod resolve;
@@ -37,6 +38,7 @@ use crate::budget::Budget;
 use crate::cluster::Cluster;
 use crate::compute;
 use crate::config::Live;
+use crate::data_store::DataStores;
 use crate::follow::{Followers, Following};
 use crate::observability::{Caller, Recorder};
 use crate::source::Source;
@@ -56,6 +58,7 @@ pub(super) struct Execution {
     store: Store,
     source: Source,
     triggers: Triggers,
+    data_stores: DataStores,
     policy: wait::Policy,
     config: Live,
     /// The memory budget for the spans of all runs in progress.
@@ -97,6 +100,7 @@ impl Execution {
         let Shared { store, source, learning, cluster, recorder, tasks } = shared;
         Self {
             triggers: Triggers::new(config.clone()),
+            data_stores: DataStores::new(config.clone()),
             traces: Budget::new(config.get().limits.api_bytes),
             followers: Arc::default(),
             forecasts: Arc::default(),

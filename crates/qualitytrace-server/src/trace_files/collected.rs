@@ -9,18 +9,18 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 
 /// The library that recorded a span: name and version.
-pub(super) type ScopeName = (String, String);
+pub(crate) type ScopeName = (String, String);
 
 /// Spans by resource and scope.
 #[derive(Debug, Default)]
-pub(super) struct Collected {
+pub(crate) struct Collected {
     request: ExportTraceServiceRequest,
     indexes: HashMap<(String, ScopeName), usize>,
 }
 
 impl Collected {
     /// Adds a span. `process` identifies its resource, which `resource` makes.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         process: &str,
         scope: ScopeName,
@@ -42,28 +42,28 @@ impl Collected {
     }
 
     /// Forgets which resource belongs to which process: the processes of another trace have the same names.
-    pub(super) fn forget_processes(&mut self) {
+    pub(crate) fn forget_processes(&mut self) {
         self.indexes.clear();
     }
 
     /// Returns the request.
-    pub(super) fn into_request(self) -> ExportTraceServiceRequest {
+    pub(crate) fn into_request(self) -> ExportTraceServiceRequest {
         self.request
     }
 }
 
 /// Makes an attribute.
-pub(super) fn attribute(key: impl Into<String>, value: Any) -> KeyValue {
+pub(crate) fn attribute(key: impl Into<String>, value: Any) -> KeyValue {
     KeyValue { key: key.into(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
 }
 
 /// Makes an attribute of a text.
-pub(super) fn text(key: impl Into<String>, value: impl Into<String>) -> KeyValue {
+pub(crate) fn text(key: impl Into<String>, value: impl Into<String>) -> KeyValue {
     attribute(key, Any::StringValue(value.into()))
 }
 
 /// Makes an attribute of a JSON value; lists and objects stay JSON.
-pub(super) fn json(key: impl Into<String>, value: &serde_json::Value) -> KeyValue {
+pub(crate) fn json(key: impl Into<String>, value: &serde_json::Value) -> KeyValue {
     match value {
         serde_json::Value::Null => {
             KeyValue { key: key.into(), value: Some(AnyValue::default()), ..KeyValue::default() }

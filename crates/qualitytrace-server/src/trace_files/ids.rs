@@ -1,13 +1,13 @@
 //! Ids of traces and spans as Jaeger and Zipkin write them: hexadecimal, of 64 or 128 bits, also without leading zeros.
 
 /// Reads the id of a trace into 16 bytes.
-pub(super) fn trace(key: &str, text: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn trace(key: &str, text: &str) -> Result<Vec<u8>, String> {
     let id = read::<16>(text).filter(|id| id.iter().any(|byte| *byte != 0));
     id.map(|id| id.to_vec()).ok_or_else(|| wrong(key, text, 32))
 }
 
 /// Reads the id of a span into 8 bytes; empty if there is none.
-pub(super) fn span(key: &str, text: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn span(key: &str, text: &str) -> Result<Vec<u8>, String> {
     if text.is_empty() {
         return Ok(Vec::new());
     }

@@ -5,7 +5,7 @@ use serde_json::Number;
 const NANOS: u64 = 1_000;
 
 /// Converts microseconds to nanoseconds. A fraction is kept.
-pub(super) fn nanos(key: &str, micros: &Number) -> Result<u64, String> {
+pub(crate) fn nanos(key: &str, micros: &Number) -> Result<u64, String> {
     let wrong = || format!("`{key}` is {micros}, not a time in microseconds");
     if let Some(micros) = micros.as_u64() {
         return micros.checked_mul(NANOS).ok_or_else(wrong);
@@ -17,7 +17,7 @@ pub(super) fn nanos(key: &str, micros: &Number) -> Result<u64, String> {
 }
 
 /// Returns the end of a span, in nanoseconds.
-pub(super) fn end(start: u64, duration: Option<&Number>) -> Result<u64, String> {
+pub(crate) fn end(start: u64, duration: Option<&Number>) -> Result<u64, String> {
     let Some(duration) = duration else { return Ok(0) };
     let duration = nanos("duration", duration)?;
     start.checked_add(duration).ok_or_else(|| "`duration` is too large".to_owned())

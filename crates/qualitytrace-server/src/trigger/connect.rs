@@ -21,26 +21,28 @@ use crate::limits::Limits;
 use crate::limits::deny::Deny;
 
 /// A byte stream, with or without TLS.
-pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
 /// The transport security of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Security {
+pub(crate) enum Security {
     /// No TLS.
     Plain,
     /// TLS.
     Tls(Certificates),
 }
 
-/// The trusted authorities and the client certificate of a trigger; all in PEM.
+/// The trusted authorities and the client certificate of a trigger or data store; all in PEM.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(super) struct Certificates {
-    verify: bool,
-    authorities: String,
-    certificate: String,
-    key: String,
+pub(crate) struct Certificates {
+    pub(crate) verify: bool,
+    pub(crate) authorities: String,
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+    /// The name that the server's certificate must have; empty for that of the host.
+    pub(crate) server_name: String,
 }
 
 /// The server's settings for outbound connections. Cheap to clone.
@@ -59,7 +61,7 @@ impl Gate {
     }
 
     /// Whether certificates are verified: if the trigger asks for it, or if the server requires it.
-    pub(super) fn verifies(&self, wanted: bool) -> bool {
+    pub(crate) fn verifies(&self, wanted: bool) -> bool {
         wanted || self.verify
     }
 
@@ -71,11 +73,12 @@ impl Gate {
             authorities: text(|tls| &tls.ca.value),
             certificate: text(|tls| &tls.certificate.value),
             key: text(|tls| &tls.key.value),
+            server_name: String::new(),
         }
     }
 
     /// Refuses a host by its spelling.
-    pub(super) fn host(&self, host: &str) -> Result<(), Failure> {
+    pub(crate) fn host(&self, host: &str) -> Result<(), Failure> {
         self.deny.host(host).map_err(|denied| Failure::told(Reason::Denied, denied.to_string()))
     }
 
@@ -113,7 +116,7 @@ impl Gate {
     }
 
     /// Connects; `alpn` lists the protocols to negotiate with TLS, if any.
-    pub(super) async fn connect(
+    pub(crate) async fn connect(
         &self,
         endpoint: &Endpoint,
         security: &Security,
@@ -142,11 +145,14 @@ impl Gate {
         let Security::Tls(certificates) = security else {
             return Ok(Box::new(stream));
         };
-        let name = ServerName::try_from(host.to_owned())
+        let name = if certificates.server_name.is_empty() { host } else { &certificates.server_name };
+        let name = ServerName::try_from(name.to_owned())
             .map_err(|error| Failure::at(endpoint, Reason::Tls, &error.to_string()))?;
         let config = certificates.client(alpn)?;
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-        Ok(Box::new(stream.map_err(|error| Failure::at(endpoint, Reason::Tls, &tls_cause(&error)))?))
+        Ok(Box::new(
+            stream.map_err(|error| Failure::at(endpoint, Reason::Tls, &tls_cause(&error, endpoint.role)))?,
+        ))
     }
 }
 
@@ -158,14 +164,7 @@ fn bare(host: &str) -> &str {
 impl Certificates {
     /// Builds the TLS configuration of a client; `alpn` lists the protocols to negotiate.
     pub(super) fn client(&self, alpn: &[&[u8]]) -> Result<ClientConfig, Failure> {
-        let trust = match (self.verify, self.authorities.as_bytes()) {
-            (false, _) => Trust::Anyone,
-            (true, []) => Trust::System,
-            (true, authorities) => Trust::Authorities(authorities),
-        };
-        let identity = Identity { certificate: self.certificate.as_bytes(), key: self.key.as_bytes() };
-        let identity = (!self.certificate.is_empty()).then_some(identity);
-        tls::client(trust, identity, alpn).map_err(|error| {
+        self.client_config(alpn).map_err(|error| {
             if let tls::Error::Setup(rustls::Error::InconsistentKeys(_)) = error {
                 return Failure::invalid(
                     "the trigger's `tls.key` does not belong to its `tls.certificate`; give it the key that the \
@@ -179,6 +178,37 @@ impl Certificates {
                 tls::Error::Setup(_) => "tls",
             };
             Failure::invalid(format!("the trigger's `{key}`: {error}; it takes the text of a PEM file"))
+        })
+    }
+
+    /// The same, for other settings than those of a trigger.
+    pub(crate) fn client_config(&self, alpn: &[&[u8]]) -> Result<ClientConfig, tls::Error> {
+        let trust = match (self.verify, self.authorities.as_bytes()) {
+            (false, _) => Trust::Anyone,
+            (true, []) => Trust::System,
+            (true, authorities) => Trust::Authorities(authorities),
+        };
+        let identity = Identity { certificate: self.certificate.as_bytes(), key: self.key.as_bytes() };
+        let identity = (!self.certificate.is_empty()).then_some(identity);
+        tls::client(trust, identity, alpn)
+    }
+}
+
+/// Resolves names through the gate, for HTTP clients.
+#[derive(Debug, Clone)]
+pub(crate) struct Resolver {
+    pub(crate) gate: Gate,
+    /// Looked up instead of every name: the name in the address is that of a certificate.
+    pub(crate) instead: Option<String>,
+}
+
+impl reqwest::dns::Resolve for Resolver {
+    fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
+        let Self { gate, instead } = self.clone();
+        Box::pin(async move {
+            let name = instead.as_deref().unwrap_or(name.as_str());
+            let found = gate.addresses(bare(name), 0).await?;
+            Ok(Box::new(found.into_iter()) as reqwest::dns::Addrs)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Failures of triggers, with advice in their messages.
+//! Failures of outbound requests, of triggers and to data stores, with advice in their messages.
 
 use std::error::Error;
 use std::fmt;
@@ -9,7 +9,7 @@ use rustls::CertificateError;
 use crate::limits::deny::Denied;
 use crate::redact::Redactor;
 
-/// Why a trigger got no response.
+/// Why a trigger, or a request to a data store, got no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The class of the failure.
@@ -96,24 +96,26 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The peer of a trigger, and the setting that names it.
+/// The peer of a request, and the setting that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Endpoint {
-    pub(super) role: Role,
-    pub(super) host: String,
-    pub(super) port: Option<u16>,
-    pub(super) setting: &'static str,
+pub(crate) struct Endpoint {
+    pub(crate) role: Role,
+    pub(crate) host: String,
+    pub(crate) port: Option<u16>,
+    pub(crate) setting: &'static str,
 }
 
 /// The role of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// The system under test.
     System,
     /// The OAuth token server.
     TokenServer,
     /// The proxy in between.
     Proxy,
+    /// The data store of this name.
+    DataStore(&'static str),
 }
 
 impl Role {
@@ -122,15 +124,25 @@ impl Role {
             Self::System => "the system under test",
             Self::TokenServer => "the token server",
             Self::Proxy => "the proxy",
+            Self::DataStore(name) => name,
+        }
+    }
+
+    /// What holds the settings of the request.
+    const fn owner(self) -> &'static str {
+        match self {
+            Self::System | Self::TokenServer | Self::Proxy => "the trigger",
+            Self::DataStore(_) => "the data store",
         }
     }
 }
 
 impl Endpoint {
     /// Formats the address, with the role unless it is the system under test.
-    pub(super) fn named(&self) -> String {
+    pub(crate) fn named(&self) -> String {
         match self.role {
             Role::System => self.to_string(),
+            Role::DataStore(name) => format!("{name} at {self}"),
             Role::TokenServer | Role::Proxy => format!("{} {self}", self.role.name()),
         }
     }
@@ -151,7 +163,7 @@ impl fmt::Display for Endpoint {
 }
 
 impl Failure {
-    pub(super) fn invalid(message: impl Into<String>) -> Self {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::told(Reason::Invalid, message.into())
     }
 
@@ -159,14 +171,14 @@ impl Failure {
         Self::told(Reason::Unsupported, message.into())
     }
 
-    pub(super) fn told(reason: Reason, message: String) -> Self {
+    pub(crate) fn told(reason: Reason, message: String) -> Self {
         Self { reason, message, targets_localhost: false, running_on_container: false }
     }
 
     /// Describes a failure of a request to `endpoint`.
-    pub(super) fn at(endpoint: &Endpoint, reason: Reason, cause: &str) -> Self {
+    pub(crate) fn at(endpoint: &Endpoint, reason: Reason, cause: &str) -> Self {
         let Endpoint { role, host, setting, .. } = endpoint;
-        let named = endpoint.named();
+        let (named, owner) = (endpoint.named(), role.owner());
         let message = match reason {
             Reason::Dns => format!("the host `{host}` is unknown; check the name in {setting}"),
             Reason::Refused => {
@@ -179,9 +191,9 @@ impl Failure {
             Reason::TooLarge => format!("the answer of {named} is too large: {cause}"),
             Reason::Protocol => format!("{named} answers in another protocol: {cause}"),
             Reason::Credentials => {
-                format!("{named} does not accept the credentials: {cause}; correct them in the trigger")
+                format!("{named} does not accept the credentials: {cause}; correct them in {owner}")
             }
-            Reason::Missing => format!("{named} does not have what the trigger names: {cause}"),
+            Reason::Missing => format!("{named} does not have what {owner} names: {cause}"),
             Reason::Denied => cause.to_owned(),
             Reason::Invalid | Reason::Unsupported => {
                 format!("the request to {named} is not valid: {cause}")
@@ -200,17 +212,17 @@ impl Failure {
     }
 
     /// Classifies and describes an error of the HTTP client.
-    pub(super) fn of_request(error: &reqwest::Error, endpoint: &Endpoint) -> Self {
+    pub(crate) fn of_request(error: &reqwest::Error, endpoint: &Endpoint) -> Self {
         let reason = classify(error);
         if let Some(denied) = denied(error) {
             return Self::at(endpoint, Reason::Denied, &denied.to_string());
         }
-        let cause = if reason == Reason::Tls { tls_cause(error) } else { root_cause(error) };
+        let cause = if reason == Reason::Tls { tls_cause(error, endpoint.role) } else { root_cause(error) };
         Self::at(endpoint, reason, &cause)
     }
 
     /// Appends text to the message.
-    pub(super) fn and(mut self, addition: &str) -> Self {
+    pub(crate) fn and(mut self, addition: &str) -> Self {
         self.message.push_str(addition);
         self
     }
@@ -275,12 +287,15 @@ fn tls_error(error: &(dyn Error + 'static)) -> Option<String> {
 }
 
 /// Describes a TLS error, with advice for known ones.
-pub(super) fn tls_cause(error: &(dyn Error + 'static)) -> String {
+pub(super) fn tls_cause(error: &(dyn Error + 'static), role: Role) -> String {
     let Some(words) = tls_error(error) else { return root_cause(error) };
     if let Some(told) = causes(error).find_map(wrong_name) {
         return told;
     }
     let says = |names: &[&str]| names.iter().any(|name| words.contains(name));
+    if let Role::DataStore(_) = role {
+        return words.clone() + store_help(says);
+    }
     let help = if says(&["UnknownIssuer"]) {
         "; name its authority in the trigger's `tls.ca`, or set `sslVerification: false`"
     } else if says(&["CertificateRequired", "HandshakeFailure"]) {
@@ -298,6 +313,20 @@ pub(super) fn tls_cause(error: &(dyn Error + 'static)) -> String {
         ""
     };
     words + help
+}
+
+/// Advice on a TLS error of a data store, whose settings have other names.
+fn store_help(says: impl Fn(&[&str]) -> bool) -> &'static str {
+    if says(&["UnknownIssuer"]) {
+        "; give the data store the certificate of its authority (`tls.settings.cAFile`, or `certificate` of an index), or \
+         set `insecureSkipVerify: true`"
+    } else if says(&["CertificateRequired", "HandshakeFailure", "alert: "]) {
+        "; if it asks for a client certificate, give the data store `tls.settings.certFile` and `keyFile`"
+    } else if says(&["corrupt message"]) {
+        "; it does not seem to use TLS: write `tls: {insecure: true}`, or `http://` in the address"
+    } else {
+        ""
+    }
 }
 
 /// Describes a certificate that was issued for other names.
@@ -328,7 +357,7 @@ fn denied(error: &reqwest::Error) -> Option<&Denied> {
 }
 
 /// Iterates over the causes of an error, outermost first.
-pub(super) fn causes<'a>(
+pub(crate) fn causes<'a>(
     error: &'a (dyn Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     fn below<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
@@ -344,7 +373,7 @@ pub(super) fn causes<'a>(
     std::iter::successors(below(error), |cause| below(*cause))
 }
 
-pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
     causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }
 

@@ -40,7 +40,7 @@ const SHOWN: usize = 40;
 /// The message of tonic for a response beyond its limit; it has no error type to look for.
 const TOO_LARGE: &str = "Error, decoded message length too large";
 
-type Client = tonic::client::Grpc<Channel>;
+pub(crate) type Client = tonic::client::Grpc<Channel>;
 
 /// Sends the call of a trigger and waits for its response.
 pub(super) async fn send(
@@ -269,7 +269,7 @@ fn endpoint(address: &str) -> Result<(Endpoint, bool), Failure> {
 }
 
 /// Creates a client on a connection of its own.
-async fn client(
+pub(crate) async fn client(
     endpoint: &Endpoint,
     security: &Security,
     limit: usize,
@@ -320,7 +320,8 @@ fn metadata(call: &Grpc, auth: Option<&Auth>) -> Result<MetadataMap, Failure> {
     Ok(metadata)
 }
 
-fn append(metadata: &mut MetadataMap, key: &str, value: &str) -> Result<(), Failure> {
+/// Adds metadata to a call.
+pub(crate) fn append(metadata: &mut MetadataMap, key: &str, value: &str) -> Result<(), Failure> {
     let key = key.trim().to_ascii_lowercase();
     let bad_key = || Failure::invalid(format!("`{key}` is not a metadata key"));
     if key.ends_with("-bin") {
@@ -351,9 +352,13 @@ fn pairs(metadata: &MetadataMap) -> Vec<(String, String)> {
 }
 
 /// Returns a failure if a status was made by the client library, not by the server.
-fn transport_failure(status: &Status, endpoint: &Endpoint) -> Option<Failure> {
+pub(crate) fn transport_failure(status: &Status, endpoint: &Endpoint) -> Option<Failure> {
     if status.code() == Code::OutOfRange && status.message().starts_with(TOO_LARGE) {
-        return Some(Failure::at(endpoint, Reason::TooLarge, "raise `limits.replyBytes`"));
+        let limit = match endpoint.role {
+            Role::DataStore(_) => "raise `limits.decompressedBytes`",
+            Role::System | Role::TokenServer | Role::Proxy => "raise `limits.replyBytes`",
+        };
+        return Some(Failure::at(endpoint, Reason::TooLarge, limit));
     }
     let source = status.source()?;
     let expired = causes(status).any(<dyn Error>::is::<TimeoutExpired>);

@@ -1,11 +1,13 @@
-//! Kinds `otlp_poll`, `otlp_server`, `augment_root` and `stored_json`: conversion of spans.
+//! Kinds `otlp_poll`, `otlp_server`, `augment_root` and `stored_json`, and those of data stores: conversion of spans.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message as _;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::names;
 use qualitytrace_core::run::{GrpcReply, Reply, TriggerSpan};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace, special, stored};
+use qualitytrace_server::data_store::Recorded;
 use qualitytrace_server::otlp::{convert, json};
 use serde_json::{Map, Value, json};
 
@@ -29,6 +31,9 @@ pub(crate) fn check(case: &Value) -> Result<(), String> {
         }),
         Some("otlp_server") => spans(input).map(traces),
         Some("augment_root") => Ok(augmented(input)),
+        Some(kind @ ("jaeger" | "tempo_http" | "opensearch" | "elastic" | "signalfx")) => {
+            fetched(kind, input)
+        }
         _ => stored(input),
     };
     match answer {
@@ -70,6 +75,52 @@ fn spans(input: &Value) -> Result<Vec<(Option<TraceId>, Span)>, String> {
         return Err("no span has a valid trace id".to_owned());
     }
     Ok(spans)
+}
+
+/// Converts the answers of a data store.
+fn fetched(kind: &str, input: &Value) -> Result<Value, String> {
+    let wanted: TraceId =
+        input["trace_id"].as_str().unwrap_or_default().parse().map_err(|_| "no trace id".to_owned())?;
+    match input["code"].as_u64() {
+        None | Some(200) => {}
+        Some(code) => return Err(format!("the store answered {code}")),
+    }
+    let documents: Vec<Value> = match kind {
+        "jaeger" => input["chunks"].as_array().cloned().unwrap_or_default(),
+        "signalfx" => {
+            let times = input["times"].as_array().into_iter().flatten();
+            times.map(|time| input["segments"][time.to_string()].clone()).collect()
+        }
+        _ => vec![input["body"].clone()],
+    };
+    if kind == "signalfx" && documents.is_empty() {
+        return Err("trace not found".to_owned());
+    }
+    let mut spans = Vec::new();
+    for document in documents {
+        let body = input["raw_body"].as_str().map_or_else(|| document.to_string(), ToOwned::to_owned);
+        let content_type = input["content_type"].as_str().unwrap_or("application/json");
+        let otlp = || -> Result<ExportTraceServiceRequest, String> {
+            json::decode(body.as_bytes()).map_err(|error| error.to_string())
+        };
+        let request = match (kind, content_type) {
+            ("jaeger", _) => otlp()?,
+            // The case has the message in JSON.
+            (_, "application/protobuf") => {
+                Recorded::Tempo.read(content_type, otlp()?.encode_to_vec().into())?
+            }
+            ("tempo_http", _) => Recorded::Tempo.read(content_type, body.into())?,
+            ("opensearch", _) => Recorded::OpenSearch.read(content_type, body.into())?,
+            ("elastic", _) => Recorded::ElasticApm.read(content_type, body.into())?,
+            _ => Recorded::SignalFx.read(content_type, body.into())?,
+        };
+        spans.extend(convert::spans(request));
+    }
+    // Documents of an index need not repeat the trace that was asked for.
+    if let Some((other, _)) = spans.iter().find(|(trace, _)| trace.is_some_and(|trace| trace != wanted)) {
+        return Err(format!("a span is of trace {other:?}"));
+    }
+    Ok(answer(Some(wanted), spans.into_iter().map(|(_, span)| span)))
 }
 
 fn traces(spans: Vec<(Option<TraceId>, Span)>) -> Value {
@@ -120,7 +171,8 @@ fn view(span: &Span) -> Value {
     span.end = span.end.or(Some(NOW));
     let attributes: Map<String, Value> =
         special::texts(&span).into_iter().map(|(name, text)| (name, text.into())).collect();
-    json!({ "kind": span.kind.as_str(), "attributes": attributes })
+    let id = span.id.map(|id| id.to_string());
+    json!({ "id": id, "kind": span.kind.as_str(), "attributes": attributes })
 }
 
 /// Builds the trigger's span with the attributes of the response.

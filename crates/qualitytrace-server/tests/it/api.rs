@@ -174,10 +174,10 @@ async fn odd_keys_are_warned_of_and_refused_when_strict(database: &Database) {
         "{warning}"
     );
     let asked =
-        json!({ "spec": { "name": "J", "type": "jaeger", "jaeger": { "endpoint": "jaeger:16685" } } });
+        json!({ "spec": { "name": "X", "type": "awsxray", "awsxray": { "region": "eu-central-1" } } });
     let stored = bench.put("/api/datastores/current", &asked).await;
     let warning = stored.headers["x-qualitytrace-warning"].to_str().unwrap();
-    assert!(warning.contains("not fetched from data stores yet"), "{warning}");
+    assert!(warning.contains("not fetched from AWS X-Ray yet"), "{warning}");
     let refused = bench.put("/api/tests?strict=true", &odd).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     assert!(refused.json()["error"].as_str().unwrap().contains("did you mean"), "{}", refused.text);

@@ -15,6 +15,7 @@ mod codings;
 mod columns;
 mod compare;
 mod conformance;
+mod data_stores;
 mod databases;
 mod description;
 mod edits;

@@ -9,6 +9,7 @@ mod cluster;
 mod config;
 mod configure;
 mod contact;
+mod data_stores;
 mod declarative;
 mod demo;
 mod evidence;

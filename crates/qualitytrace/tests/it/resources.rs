@@ -225,11 +225,11 @@ async fn what_the_server_has_to_say_about_a_definition_is_passed_on() {
     let desk = Desk::new().await;
     desk.write(
         "store.yaml",
-        "type: DataStore\nspec:\n  name: jaeger\n  type: jaeger\n  isdefault: true\n  jaeger: {endpoint: jaeger:16685}\n",
+        "type: DataStore\nspec:\n  name: xray\n  type: awsxray\n  isdefault: true\n  awsxray: {region: eu-central-1}\n",
     );
     let ended = desk.run("apply datastore -c config.yml -f store.yaml").await;
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    let last = "warning: traces are not fetched from data stores yet: let the system under test send its spans to this server over OTLP\n";
+    let last = "warning: traces are not fetched from AWS X-Ray yet: let the Collector send a copy of the spans to this server over OTLP\n";
     assert!(ended.err.ends_with(last), "{}", ended.err);
     assert_eq!(ended.err.matches("`isdefault`").count(), 1, "{}", ended.err);
     // There is only one of its kind, so any id returns it, with `export` as with `get`.

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::definition::reader::Reader;
+use crate::definition::shape::is_blank;
 
 /// AWS X-Ray.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,6 +20,8 @@ pub struct AwsXray {
     pub session_token: String,
     /// Whether the default credentials of the machine are used.
     pub use_default_auth: bool,
+    /// Another address of its API than the usual one: a proxy, a private region, a stand-in.
+    pub url: String,
 }
 
 pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<AwsXray> {
@@ -29,6 +32,7 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<AwsXray> {
         secret_access_key: fields.string("secretAccessKey").unwrap_or_default(),
         session_token: fields.string("sessionToken").unwrap_or_default(),
         use_default_auth: fields.flag("useDefaultAuth").unwrap_or_default(),
+        url: fields.string("url").unwrap_or_default(),
     };
     fields.finish();
     Some(source)
@@ -42,6 +46,8 @@ pub(super) struct AwsXraySpec<'a> {
     secret_access_key: &'a str,
     session_token: &'a str,
     use_default_auth: bool,
+    #[serde(skip_serializing_if = "is_blank")]
+    url: &'a str,
 }
 
 impl<'a> AwsXraySpec<'a> {
@@ -52,6 +58,7 @@ impl<'a> AwsXraySpec<'a> {
             secret_access_key: &xray.secret_access_key,
             session_token: &xray.session_token,
             use_default_auth: xray.use_default_auth,
+            url: &xray.url,
         }
     }
 }

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::definition::reader::Reader;
+use crate::definition::shape::is_blank;
 
 /// Azure Application Insights.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,6 +18,8 @@ pub struct AzureAppInsights {
     pub resource_arm_id: String,
     /// `direct` queries Azure; `collector` means that traces are sent to this server.
     pub connection_type: String,
+    /// Another address of its API than the usual one: a proxy, a private region, a stand-in.
+    pub url: String,
 }
 
 pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<AzureAppInsights> {
@@ -32,6 +35,7 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<AzureAppInsights
         access_token: fields.string("accessToken").unwrap_or_default(),
         resource_arm_id: fields.string("resourceArmId").unwrap_or_default(),
         connection_type: connection.value,
+        url: fields.string("url").unwrap_or_default(),
     };
     fields.finish();
     Some(source)
@@ -44,6 +48,8 @@ pub(super) struct AzureAppInsightsSpec<'a> {
     access_token: &'a str,
     resource_arm_id: &'a str,
     connection_type: &'a str,
+    #[serde(skip_serializing_if = "is_blank")]
+    url: &'a str,
 }
 
 impl<'a> AzureAppInsightsSpec<'a> {
@@ -53,6 +59,7 @@ impl<'a> AzureAppInsightsSpec<'a> {
             access_token: &azure.access_token,
             resource_arm_id: &azure.resource_arm_id,
             connection_type: &azure.connection_type,
+            url: &azure.url,
         }
     }
 }

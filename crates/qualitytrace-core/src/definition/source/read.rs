@@ -3,8 +3,8 @@
 use qualitytrace_config::tree::Node;
 
 use super::{
-    DataStore, Sender, Source, aws_xray, azure_app_insights, grpc_client, search_index, signalfx, sumo_logic,
-    tempo,
+    DataStore, Sender, Source, aws_xray, azure_app_insights, clickhouse, grpc_client, http_client,
+    search_index, signalfx, sumo_logic, tempo,
 };
 use crate::definition::reader::Reader;
 use crate::definition::text::Text;
@@ -12,7 +12,7 @@ use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
 
 /// The data stores that have details: `type`, which is also the key of the details, and the name for messages.
-const DETAILED: [(&str, &str); 8] = [
+const DETAILED: [(&str, &str); 10] = [
     ("jaeger", "Jaeger"),
     ("tempo", "Tempo"),
     ("opensearch", "OpenSearch"),
@@ -21,6 +21,8 @@ const DETAILED: [(&str, &str); 8] = [
     ("awsxray", "AWSXRay"),
     ("azureappinsights", "Azure Application Insights"),
     ("sumologic", "Sumo Logic"),
+    ("zipkin", "Zipkin"),
+    ("clickhouse", "ClickHouse"),
 ];
 
 pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<DataStore> {
@@ -102,6 +104,8 @@ fn details(reader: &Reader<'_>, kind: &str, block: &Node) -> Option<Source> {
         "signalfx" => Source::SignalFx(signalfx::read(reader, block)?),
         "awsxray" => Source::AwsXray(aws_xray::read(reader, block)?),
         "azureappinsights" => Source::AzureAppInsights(azure_app_insights::read(reader, block)?),
+        "zipkin" => Source::Zipkin(http_client::read(reader, block, "`zipkin`")?),
+        "clickhouse" => Source::ClickHouse(clickhouse::read(reader, block)?),
         _ => Source::SumoLogic(sumo_logic::read(reader, block)?),
     })
 }

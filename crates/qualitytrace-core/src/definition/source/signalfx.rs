@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::definition::reader::Reader;
+use crate::definition::shape::is_blank;
 
 /// SignalFx.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,6 +14,8 @@ pub struct SignalFx {
     pub realm: String,
     /// The token.
     pub token: String,
+    /// Another address of its API than the usual one: a proxy, a private region, a stand-in.
+    pub url: String,
 }
 
 pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<SignalFx> {
@@ -20,6 +23,7 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<SignalFx> {
     let source = SignalFx {
         realm: fields.string("realm").unwrap_or_default(),
         token: fields.string("token").unwrap_or_default(),
+        url: fields.string("url").unwrap_or_default(),
     };
     fields.finish();
     Some(source)
@@ -30,10 +34,12 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<SignalFx> {
 pub(super) struct SignalFxSpec<'a> {
     realm: &'a str,
     token: &'a str,
+    #[serde(skip_serializing_if = "is_blank")]
+    url: &'a str,
 }
 
 impl<'a> SignalFxSpec<'a> {
     pub(super) fn of(signalfx: &'a SignalFx) -> Self {
-        Self { realm: &signalfx.realm, token: &signalfx.token }
+        Self { realm: &signalfx.realm, token: &signalfx.token, url: &signalfx.url }
     }
 }

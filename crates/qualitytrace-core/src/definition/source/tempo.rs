@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::grpc_client::{self, GrpcClient, GrpcClientSpec};
-use super::tls::{self, ClientTlsSpec, Tls};
+use super::http_client::{self, HttpClient, HttpClientSpec};
 use crate::definition::reader::Reader;
-use crate::definition::shape::{Pairs, is_blank};
+use crate::definition::shape::is_blank;
 use crate::definition::text::Text;
 use crate::lang::Diagnostic;
 
@@ -20,17 +20,6 @@ pub enum Tempo {
     Http(HttpClient),
     /// Not configured: it cannot be queried.
     Unset,
-}
-
-/// The connection to an HTTP server.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct HttpClient {
-    /// Its address.
-    pub url: String,
-    /// Headers for every request.
-    pub headers: Vec<(String, Text)>,
-    /// The TLS settings.
-    pub tls: Option<Tls>,
 }
 
 /// Reads `tempo`: `type: grpc` or `type: http`; old files leave the type out, and the oldest have the gRPC
@@ -61,7 +50,7 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<Tempo> {
             None => missing(reader, &kind),
         },
         ("http", _, block) | ("", None, block @ Some(_)) => match block {
-            Some(block) => http(reader, block).map(Tempo::Http),
+            Some(block) => http_client::read(reader, block, "`tempo.http`").map(Tempo::Http),
             None => missing(reader, &kind),
         },
         ("", _, _) => {
@@ -76,17 +65,6 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<Tempo> {
             None
         }
     }
-}
-
-fn http(reader: &Reader<'_>, block: &Node) -> Option<HttpClient> {
-    let mut fields = reader.fields(block, "`tempo.http`")?;
-    let client = HttpClient {
-        url: fields.string("url").unwrap_or_default(),
-        headers: fields.pairs("headers"),
-        tls: tls::read(&mut fields),
-    };
-    fields.finish();
-    Some(client)
 }
 
 fn missing(reader: &Reader<'_>, kind: &Text) -> Option<Tempo> {
@@ -114,27 +92,6 @@ impl<'a> TempoSpec<'a> {
             Tempo::Grpc(client) => Self { kind: "grpc", grpc: Some(GrpcClientSpec::of(client)), http: None },
             Tempo::Http(client) => Self { kind: "http", grpc: None, http: Some(HttpClientSpec::of(client)) },
             Tempo::Unset => Self { kind: "", grpc: None, http: None },
-        }
-    }
-}
-
-#[derive(PartialEq, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct HttpClientSpec<'a> {
-    #[serde(skip_serializing_if = "is_blank")]
-    url: &'a str,
-    #[serde(skip_serializing_if = "is_blank")]
-    headers: Pairs<'a>,
-    #[serde(skip_serializing_if = "is_blank")]
-    tls: Option<ClientTlsSpec<'a>>,
-}
-
-impl<'a> HttpClientSpec<'a> {
-    fn of(client: &'a HttpClient) -> Self {
-        Self {
-            url: &client.url,
-            headers: Pairs::of(&client.headers).sorted(),
-            tls: client.tls.as_ref().map(ClientTlsSpec::of),
         }
     }
 }

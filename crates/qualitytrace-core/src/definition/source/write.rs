@@ -5,7 +5,9 @@ use serde::Serialize;
 
 use super::aws_xray::AwsXraySpec;
 use super::azure_app_insights::AzureAppInsightsSpec;
+use super::clickhouse::ClickHouseSpec;
 use super::grpc_client::GrpcClientSpec;
+use super::http_client::HttpClientSpec;
 use super::search_index::SearchIndexSpec;
 use super::signalfx::SignalFxSpec;
 use super::sumo_logic::SumoLogicSpec;
@@ -41,6 +43,10 @@ pub(in crate::definition) struct DataStoreSpec<'a> {
     azureappinsights: Option<AzureAppInsightsSpec<'a>>,
     #[serde(skip_serializing_if = "is_blank")]
     sumologic: Option<SumoLogicSpec<'a>>,
+    #[serde(skip_serializing_if = "is_blank")]
+    zipkin: Option<HttpClientSpec<'a>>,
+    #[serde(skip_serializing_if = "is_blank")]
+    clickhouse: Option<ClickHouseSpec<'a>>,
 }
 
 impl<'a> DataStoreSpec<'a> {
@@ -63,6 +69,10 @@ impl<'a> DataStoreSpec<'a> {
             Source::AwsXray(xray) => Self { awsxray: Some(AwsXraySpec::of(xray)), ..bare },
             Source::AzureAppInsights(azure) => {
                 Self { azureappinsights: Some(AzureAppInsightsSpec::of(azure)), ..bare }
+            }
+            Source::Zipkin(client) => Self { zipkin: Some(HttpClientSpec::of(client)), ..bare },
+            Source::ClickHouse(clickhouse) => {
+                Self { clickhouse: Some(ClickHouseSpec::of(clickhouse)), ..bare }
             }
             Source::SumoLogic(sumo) => Self { sumologic: Some(SumoLogicSpec::of(sumo)), ..bare },
         }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace};
-use qualitytrace_core::wait::{Begin, Ended, History, Policy, Progress, Standing, Wait, skipped, wait};
+use qualitytrace_core::wait::{
+    Begin, Ended, History, PendingCounts, Policy, Progress, Reason, Standing, Wait, skipped, wait,
+};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -18,6 +20,7 @@ use super::report::Report;
 use crate::budget::{Budget, Lease, NoRoom};
 use crate::clock;
 use crate::compute;
+use crate::data_store::Polled;
 use crate::follow::Following;
 use crate::redact::Redactor;
 use crate::runner::Error;
@@ -61,6 +64,8 @@ pub(super) struct Arrivals {
     lease: Option<Lease>,
     /// What arrived until then was learned before.
     learned_until: Timestamp,
+    /// The polls of the data store that has the trace.
+    pub(super) polled: Option<Polled>,
 }
 
 /// How a wait ended.
@@ -70,6 +75,17 @@ pub(super) enum Waited {
     Ended(Ended),
     /// It never began.
     Skipped,
+    /// The data store cannot be read, for this reason.
+    Unreadable(String),
+}
+
+/// A decision that is to be confirmed by a poll of the data store.
+#[derive(Debug)]
+struct Decided {
+    at: Timestamp,
+    /// The spans that it is based on.
+    spans: usize,
+    next: Wait,
 }
 
 /// A cache of the last standing of the specs, valid until spans arrive, and for good once it is final.
@@ -114,7 +130,13 @@ impl Arrivals {
             budget,
             lease: None,
             learned_until: Timestamp::default(),
+            polled: None,
         }
+    }
+
+    /// The trace that is followed, and the source of its spans.
+    pub(super) fn followed(&self) -> (TraceId, &Source) {
+        (self.trace, &self.source)
     }
 
     /// Learns nothing from what arrived until then: that was done before the run was parked.
@@ -145,11 +167,14 @@ impl Arrivals {
         let mut cache = StandingCache::default();
         let mut report = Report::default();
         let mut policy = *policy;
+        let (mut decided, began) = (None, clock::now());
         loop {
             self.changes.mark_unchanged();
             // Taken before reading: time that was not observed does not count as silence.
             let cluster = self.announced.cluster();
             let now = cluster.horizon(self.source.ingest().horizon(clock::now()));
+            // What a data store has is known as of its last poll.
+            let now = self.polled.as_mut().map_or(now, |polled| now.min(polled.observed()));
             let longest = cluster.safety_poll();
             let new = self.fetch(learning, log.redactor(), poll).await?;
             if new > 0 {
@@ -166,6 +191,7 @@ impl Arrivals {
                     wait(&policy, &self.progress, &learning.services(), || specs, now)
                 })
             });
+            let next = self.confirmed(next, &mut decided, now, began + policy.timeout);
             match &next {
                 Wait::Ready(ended) | Wait::GaveUp(ended) => spans::note_wait(&span, Some(ended)),
                 Wait::Until(..) => spans::note_wait(&span, None),
@@ -178,6 +204,9 @@ impl Arrivals {
                 }
                 // Arrivals at another server are published, and polled in case a notification was lost.
                 Wait::Until(then, _) => {
+                    if let Some(polled) = &self.polled {
+                        polled.want(decided.as_ref().map_or(then, |decided| decided.at));
+                    }
                     log.flush().await?;
                     // Arrivals of other traces may prove that this one is complete.
                     let wake_at = Instant::now() + then.since(now).min(longest).min(EVIDENCE_INTERVAL);
@@ -199,6 +228,7 @@ impl Arrivals {
                         }
                         // The ingest outlives every run.
                         _ = self.changes.changed() => {}
+                        () = polled(&mut self.polled) => {}
                         () = received(&mut skip, RunCommand::Skip) => {
                             let specs = cache.of(self.spans.len(), || judge.standing(&self.trace(poll.root)));
                             let ended = skipped(&policy, &self.progress, &learning.services(), specs, clock::now());
@@ -209,6 +239,39 @@ impl Arrivals {
                 }
             }
         }
+    }
+
+    /// Returns the decision if a poll of the data store that began after it brought nothing new. Arrivals of other
+    /// traces may prove that nothing is missing here, but they do not show what this trace's last poll could not see.
+    fn confirmed(
+        &mut self,
+        next: Wait,
+        decided: &mut Option<Decided>,
+        now: Timestamp,
+        deadline: Timestamp,
+    ) -> Wait {
+        if self.polled.is_none() {
+            return next;
+        }
+        let ended = match &next {
+            Wait::Ready(ended) | Wait::GaveUp(ended) => ended,
+            Wait::Until(..) => {
+                *decided = None;
+                return next;
+            }
+        };
+        let (spans, reason) = (self.spans.len(), ended.reason);
+        match decided.take().filter(|before| before.spans == spans) {
+            Some(before) if now >= before.at => return before.next,
+            Some(before) => *decided = Some(before),
+            // That no service was heard means nothing here: a store may take long until a trace can be read.
+            None if reason == Reason::NoTrace && now < deadline => {
+                return Wait::Until(deadline, PendingCounts::default());
+            }
+            None if reason == Reason::TimedOut || reason == Reason::NoTrace => return next,
+            None => *decided = Some(Decided { at: clock::now(), spans, next }),
+        }
+        Wait::Until(now + EVIDENCE_INTERVAL, PendingCounts::default())
     }
 
     /// Decides whether the wait is over; `None` when that depends on the specs, which are not evaluated yet.
@@ -336,7 +399,8 @@ impl Arrivals {
                 let named =
                     (!redactor.is_empty()).then(|| Span { name: redactor.word(&span.name), ..span.clone() });
                 if self.progress.arrived(named.as_ref().unwrap_or(&span), arrival.at) {
-                    if arrival.at > self.learned_until {
+                    // The ingest has recorded what this server has pulled.
+                    if arrival.at > self.learned_until && self.polled.is_none() {
                         learning.arrived(&span, arrival.at);
                     }
                     new += 1;
@@ -346,5 +410,13 @@ impl Arrivals {
         }
         learning.answered(self.progress.take_answers(), redactor);
         Ok(new)
+    }
+}
+
+/// Waits until a poll of the data store is completed; forever if there is none.
+async fn polled(polled: &mut Option<Polled>) {
+    match polled {
+        Some(polled) => polled.changed().await,
+        None => std::future::pending().await,
     }
 }

@@ -19,6 +19,7 @@ use super::arrivals::{Arrivals, Waited};
 use super::judging::Judge;
 use super::log::Log;
 use super::missing_trace::Request;
+use super::pulling::Pulling;
 use super::settings::Waiting;
 use super::{Execution, random_span_id, resolve, settings};
 use crate::clock;
@@ -99,6 +100,7 @@ impl Judged {
         let awaited = match waited {
             Waited::Ended(ended) if ended.reason == Reason::Skipped => Awaited::CutShort,
             Waited::Ended(_) => Awaited::ToTheEnd,
+            Waited::Unreadable(_) => Awaited::CutShort,
             Waited::Skipped => Awaited::NotYet { until: Instant::now() },
         };
         Self {
@@ -121,6 +123,14 @@ impl Judged {
             awaited,
             redactor: Redactor::default(),
             already_counted: 0,
+        }
+    }
+
+    /// How long its failure is to be confirmed.
+    fn to_confirm(&self) -> Duration {
+        match self.confirmation {
+            Confirmation::Open => self.confirm,
+            Confirmation::Settled => Duration::ZERO,
         }
     }
 
@@ -164,15 +174,7 @@ impl Execution {
         let context =
             Context { trace: attached.unwrap_or(run.trace), span: random_span_id(), baggage: String::new() };
         if attached.is_some() {
-            log.set_trace(context.trace).await?;
-            spans::note_trace(run_span, context.trace);
-            // The run that caused the trace may have had secrets.
-            log.set_redactor(
-                retry_while_unavailable(|| async {
-                    Ok(redactor_of_trace(&self.store, context.trace).await?)
-                })
-                .await?,
-            );
+            self.attach(log, run_span, context.trace).await?;
         }
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
         let history = retry_while_unavailable(|| async { self.learning.history(&stored.id).await }).await?;
@@ -194,6 +196,11 @@ impl Execution {
         let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
         let confirm = waiting.as_ref().and_then(|waiting| waiting.confirm);
         let is_awaited = waiting.as_ref().is_some_and(|waiting| waiting.is_awaited);
+        let mut pull = if waiting.is_some() {
+            self.pull(&stored.id, &mut arrivals, attached.is_none()).await?
+        } else {
+            Pulling::Nothing
+        };
         let awaiting = is_awaited.then(|| RunEventKind::waiting(&policy, confirm));
         store_reply(log, &reply, awaiting.as_ref()).instrument(spans::response(run_span)).await?;
         drop(permit);
@@ -209,7 +216,7 @@ impl Execution {
             let poll = Poll { run: run_span, test: &stored.id, trace, span, root: &root };
             let wait_span = poll.start();
             let wait = arrivals.wait(&policy, &self.learning, log, &judge, poll, skip);
-            let waited = wait.instrument(wait_span.clone()).await?;
+            let waited = pull.during(wait.instrument(wait_span.clone()), policy.timeout).await?;
             self.recorder.phase("wait", clock::now().since(end));
             if let Some(message) = waited.no_trace() {
                 spans::note_no_trace(&wait_span, &log.redactor().text(&message));
@@ -220,9 +227,11 @@ impl Execution {
             Waited::Skipped
         };
         if waited.no_trace().is_some() {
+            let told = pull.explain(&waited, context.trace);
             let request = Request { trigger: &trigger, trace: context.trace, start, end };
             let judged = Judged::just_now(judge, root, arrivals, Outcome::Inconclusive, &waited, policy);
-            return self.end_without_trace(log, request, judged.with(true, None, settings)).await;
+            self.pull_late(pull, judged.to_confirm());
+            return self.end_without_trace(log, request, told, judged.with(true, None, settings)).await;
         }
         let absences = self.absences(&waited, &test, start);
         let refused = if test.skip_trace_collection { None } else { self.source.refused(context.trace) };
@@ -238,6 +247,7 @@ impl Execution {
         self.learn(&stored.id, &arrivals, &waited, outcome).await?;
         let mut judged = Judged::just_now(judge, root, arrivals, outcome, &waited, policy);
         (judged.confirm, judged.analysis_open) = (confirm.unwrap_or(CONFIRM), analysis_open);
+        self.pull_late(pull, judged.to_confirm());
         self.note_if_proven(log, &mut judged);
         log.end(State::Finished, &RunEventKind::Judged { verdict }).await?;
         Ok(Some(judged.with(!test.skip_trace_collection, analysis, settings)))
@@ -273,15 +283,32 @@ impl Execution {
         RunEventKind::Resolved { trigger: Some(shown), warning }
     }
 
-    /// Ends a run without a trace. Spans that arrive later are judged.
+    /// Points the run at a trace that another program caused.
+    async fn attach(&self, log: &mut Log, run_span: &tracing::Span, trace: TraceId) -> Result<(), Error> {
+        log.set_trace(trace).await?;
+        spans::note_trace(run_span, trace);
+        // The run that caused the trace may have had secrets.
+        let redactor =
+            retry_while_unavailable(|| async { Ok(redactor_of_trace(&self.store, trace).await?) }).await?;
+        log.set_redactor(redactor);
+        Ok(())
+    }
+
+    /// Ends a run without a trace. Spans that arrive later are judged. `told` is what the data store says about it.
     async fn end_without_trace(
         &self,
         log: &mut Log,
         request: Request<'_>,
+        told: Option<String>,
         judged: Judged,
     ) -> Result<Option<Judged>, Error> {
-        let why = self.explain_missing_trace(request).await;
-        let message = format!("no span of this trace has arrived: {why}");
+        let message = match told {
+            Some(told) => told,
+            None => {
+                let why = self.explain_missing_trace(request).await;
+                format!("no span of this trace has arrived: {why}")
+            }
+        };
         log.end(State::TraceFailed, &RunEventKind::NoTrace { message }).await?;
         Ok(Some(Judged { has_no_verdict: true, ..judged }))
     }
@@ -291,6 +318,7 @@ impl Execution {
         let mut absences = match waited {
             Waited::Skipped if test.skip_trace_collection => return Vec::new(),
             Waited::Skipped => vec![Absence::of_anyone(NOT_WAITED.to_owned())],
+            Waited::Unreadable(message) => vec![Absence::of_anyone(message.clone())],
             // A final failure leaves the other specs of the test open.
             Waited::Ended(ended) => ended.absences.clone(),
         };
@@ -395,6 +423,7 @@ impl Waited {
     fn no_trace(&self) -> Option<String> {
         match self {
             Self::Ended(ended) if ended.meaning() == Meaning::NoTrace => Some(debts(ended).join("; ")),
+            Self::Unreadable(message) => Some(message.clone()),
             Self::Ended(_) | Self::Skipped => None,
         }
     }

@@ -9,7 +9,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Proxy, Url};
 use tower::util::MapFutureLayer;
 
-use super::super::connect::{Certificates, Gate};
+use super::super::connect::{Certificates, Gate, Resolver};
 use super::super::failure::{Endpoint, Failure, Role, root_cause};
 use super::super::progress;
 
@@ -129,7 +129,7 @@ fn build(settings: &Settings, gate: &Gate) -> Result<Client, Failure> {
         .connector_layer(MapFutureLayer::new(progress::connecting))
         .user_agent(USER_AGENT)
         .referer(false)
-        .dns_resolver(Resolver(gate.clone()))
+        .dns_resolver(Resolver { gate: gate.clone(), instead: None })
         .tls_backend_preconfigured(settings.certificates.client(alpn)?)
         .redirect(Policy::none());
     builder = match settings.version {
@@ -146,17 +146,4 @@ fn build(settings: &Settings, gate: &Gate) -> Result<Client, Failure> {
         Way::Through(proxy) => builder.proxy(Proxy::all(proxy.clone()).map_err(failed)?),
     };
     builder.build().map_err(failed)
-}
-
-/// Resolves names through the gate, as for every other trigger.
-struct Resolver(Gate);
-
-impl reqwest::dns::Resolve for Resolver {
-    fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
-        let gate = self.0.clone();
-        Box::pin(async move {
-            let found = gate.addresses(name.as_str(), 0).await?;
-            Ok(Box::new(found.into_iter()) as reqwest::dns::Addrs)
-        })
-    }
 }

@@ -13,7 +13,7 @@ use qualitytrace_core::definition::trigger::Sasl;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::super::connect::{Connection, Gate, Security};
-use super::super::failure::{Endpoint, Failure, Reason, tls_cause};
+use super::super::failure::{Endpoint, Failure, Reason, Role, tls_cause};
 
 /// The largest response. It lists the partitions of one topic, which is far smaller.
 const MAX_ANSWER: usize = 16 << 20;
@@ -88,7 +88,7 @@ impl Broker {
 
     /// Describes a closed connection: brokers close it without a response when the client uses the wrong listener.
     fn cut(&self, error: &io::Error) -> Failure {
-        let cause = tls_cause(error);
+        let cause = tls_cause(error, Role::System);
         if error.kind() == ErrorKind::InvalidData {
             return Failure::at(&self.endpoint, Reason::Tls, &cause);
         }

@@ -1,0 +1,229 @@
+//! Azure Application Insights: a Kusto query for the rows of a trace.
+
+use std::collections::BTreeMap;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use opentelemetry_proto::tonic::trace::v1::{Span, Status};
+use qualitytrace_core::definition::Text;
+use qualitytrace_core::definition::source::AzureAppInsights as Definition;
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::error::FetchError;
+use super::http::{Answer, Http, Settings};
+use super::received::Received;
+use super::spans::rfc3339;
+use crate::trace_files::collected::{self, Collected, ScopeName};
+use crate::trace_files::ids;
+use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
+
+/// Its name in messages.
+pub(super) const NAME: &str = "Azure Application Insights";
+/// The address of the query API.
+const URL: &str = "https://api.loganalytics.io";
+/// Columns of a row that are not attributes of their own.
+const OWN: [&str; 9] = [
+    "timestamp",
+    "itemType",
+    "id",
+    "operation_Id",
+    "operation_ParentId",
+    "name",
+    "duration",
+    "customDimensions",
+    "success",
+];
+
+/// The client of a resource.
+#[derive(Debug)]
+pub(super) struct Azure {
+    http: Http,
+    resource: String,
+    token: String,
+}
+
+#[derive(Deserialize)]
+struct Tables {
+    tables: Vec<Table>,
+}
+
+#[derive(Deserialize)]
+struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Value>>,
+}
+
+#[derive(Deserialize)]
+struct Column {
+    name: String,
+}
+
+type Row = Map<String, Value>;
+
+impl Azure {
+    /// Creates the client.
+    pub(super) fn new(azure: &Definition, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+        if azure.access_token.trim().is_empty() {
+            let message = "the data store has no `accessToken`; get one with `az account get-access-token --resource \
+                           https://api.loganalytics.io`, or let the Collector send spans to this server \
+                           (`connectionType: collector`)";
+            return Err(Failure::told(Reason::Unsupported, message.to_owned()));
+        }
+        let none: [(String, Text); 0] = [];
+        let settings = Settings {
+            name: NAME,
+            url: if azure.url.trim().is_empty() { URL } else { &azure.url },
+            setting: "the data store's url",
+            headers: &none,
+            certificates: Certificates { verify: true, ..Certificates::default() },
+        };
+        Ok(Self {
+            http: Http::new(&settings, gate, limit)?,
+            resource: azure.resource_arm_id.trim().trim_matches('/').to_owned(),
+            token: azure.access_token.trim().to_owned(),
+        })
+    }
+
+    /// The peer, for messages.
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        self.http.endpoint()
+    }
+
+    /// Fetches a trace.
+    pub(super) async fn fetch(&self, received: &mut Received<'_>) -> Result<(), FetchError> {
+        let query = format!(
+            "union isfuzzy=true requests, dependencies, pageViews, customEvents, traces, exceptions | where operation_Id \
+             == \"{}\"",
+            received.trace()
+        );
+        let answer = self.ask(&query).await?;
+        if !received.is_new(&answer.body) {
+            return Ok(());
+        }
+        received.add(read(&answer.body).map_err(|cause| self.http.foreign(&cause))?).await
+    }
+
+    /// Asks for nothing of the resource.
+    pub(super) async fn probe(&self) -> Result<(), FetchError> {
+        self.ask("requests | take 0").await.map(|_| ())
+    }
+
+    async fn ask(&self, query: &str) -> Result<Answer, FetchError> {
+        let request = self.http.request(Method::POST, &format!("/v1/{}/query", self.resource));
+        let request = request.bearer_auth(&self.token).header(CONTENT_TYPE, "application/json");
+        let answer = self.http.send(request.body(json!({ "query": query }).to_string())).await?;
+        if answer.is_missing() {
+            let cause = format!("no resource `{}`; correct the data store's `resourceArmId`", self.resource);
+            return Err(Failure::at(self.endpoint(), Reason::Missing, &cause).into());
+        }
+        Ok(answer)
+    }
+}
+
+/// Converts the rows of an answer. Log lines and exceptions are events of the span that they name as their parent.
+fn read(body: &[u8]) -> Result<ExportTraceServiceRequest, String> {
+    let answer: Tables = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let mut events: BTreeMap<String, Vec<Event>> = BTreeMap::new();
+    let mut spans = Vec::new();
+    for table in answer.tables {
+        let names: Vec<String> = table.columns.into_iter().map(|column| column.name).collect();
+        for values in table.rows {
+            let row: Row = names.iter().cloned().zip(values).collect();
+            match text(&row, "itemType") {
+                "trace" | "exception" => {
+                    let parent = text(&row, "operation_ParentId").to_owned();
+                    events.entry(parent).or_default().push(event(&row)?);
+                }
+                _ => spans.push(row),
+            }
+        }
+    }
+    let mut collected = Collected::default();
+    for row in spans {
+        let service = text(&row, "cloud_RoleName").to_owned();
+        let resource = || vec![collected::text("service.name", &service)];
+        let mut span = span(&row)?;
+        span.events = events.remove(text(&row, "id")).unwrap_or_default();
+        collected.add(&service, ScopeName::default(), span, resource);
+    }
+    Ok(collected.into_request())
+}
+
+fn text<'r>(row: &'r Row, name: &str) -> &'r str {
+    row.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn span(row: &Row) -> Result<Span, String> {
+    let start = rfc3339("timestamp", text(row, "timestamp"))?;
+    // Milliseconds.
+    let duration = row.get("duration").and_then(Value::as_f64).filter(|time| (0.0..1e12).contains(time));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is within the range")]
+    let duration = duration.map_or(0, |millis| (millis * 1e6).round() as u64);
+    let is_failed = matches!(row.get("success"), Some(Value::Bool(false)))
+        || text(row, "success").eq_ignore_ascii_case("false");
+    let span = Span {
+        span_id: ids::span("id", text(row, "id"))?,
+        parent_span_id: parent(row)?,
+        name: text(row, "name").to_owned(),
+        kind: kind(text(row, "itemType"), text(row, "type")).into(),
+        start_time_unix_nano: start,
+        end_time_unix_nano: start.saturating_add(duration),
+        attributes: attributes(row),
+        status: is_failed.then(|| Status { code: StatusCode::Error.into(), message: String::new() }),
+        ..Span::default()
+    };
+    if span.span_id.is_empty() {
+        return Err("a row has no `id`".to_owned());
+    }
+    Ok(span)
+}
+
+/// The parent; a root names the operation itself, which has 32 digits.
+fn parent(row: &Row) -> Result<Vec<u8>, String> {
+    let written = text(row, "operation_ParentId");
+    if written == text(row, "operation_Id") {
+        Ok(Vec::new())
+    } else {
+        ids::span("operation_ParentId", written)
+    }
+}
+
+fn kind(item: &str, of: &str) -> SpanKind {
+    match item {
+        "request" if of.starts_with("Queue") => SpanKind::Consumer,
+        "request" => SpanKind::Server,
+        "dependency" if of.starts_with("InProc") => SpanKind::Internal,
+        "dependency" if of.starts_with("Queue") => SpanKind::Producer,
+        "dependency" => SpanKind::Client,
+        _ => SpanKind::Unspecified,
+    }
+}
+
+fn event(row: &Row) -> Result<Event, String> {
+    let mut names = ["message", "outerMessage", "problemId", "name"].into_iter().map(|name| text(row, name));
+    Ok(Event {
+        time_unix_nano: rfc3339("timestamp", text(row, "timestamp"))?,
+        name: names.find(|name| !name.is_empty()).unwrap_or_default().to_owned(),
+        attributes: attributes(row),
+        ..Event::default()
+    })
+}
+
+/// The custom dimensions, which a user set, and the other columns that have a value.
+fn attributes(row: &Row) -> Vec<KeyValue> {
+    let custom = match row.get("customDimensions") {
+        Some(Value::String(written)) => serde_json::from_str(written).unwrap_or_default(),
+        Some(Value::Object(fields)) => fields.clone(),
+        _ => Map::new(),
+    };
+    let is_set = |value: &Value| !value.is_null() && *value != "";
+    let columns = row.iter().filter(|(name, value)| {
+        !OWN.contains(&name.as_str()) && is_set(value) && !custom.contains_key(name.as_str())
+    });
+    custom.iter().chain(columns).map(|(name, value)| collected::json(name, value)).collect()
+}

@@ -1,0 +1,184 @@
+//! The gRPC client of a data store: one connection, kept while it works.
+
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::Uri;
+use http::uri::PathAndQuery;
+use prost::Message;
+use qualitytrace_core::definition::source::GrpcClient;
+use qualitytrace_telemetry::codec::Verbatim;
+use tonic::client::Grpc as TonicClient;
+use tonic::metadata::MetadataMap;
+use tonic::transport::Channel;
+use tonic::{Code, Status, Streaming};
+
+use super::error::FetchError;
+use super::http::CONNECT_TIMEOUT;
+use super::tls;
+use crate::trigger::{
+    Endpoint, Failure, Gate, Reason, Role, Security, append_metadata, grpc_client, transport_failure,
+};
+
+/// The setting that names the peer.
+const SETTING: &str = "the data store's endpoint";
+
+/// The client of one store.
+#[derive(Debug)]
+pub(super) struct Grpc {
+    endpoint: Endpoint,
+    security: Security,
+    metadata: MetadataMap,
+    gate: Gate,
+    limit: usize,
+    connected: Mutex<Option<TonicClient<Channel>>>,
+}
+
+impl Grpc {
+    /// Creates the client. A message may have `limit` bytes.
+    pub(super) fn new(
+        name: &'static str,
+        client: &GrpcClient,
+        gate: &Gate,
+        limit: u64,
+    ) -> Result<Self, Failure> {
+        let endpoint = endpoint(name, &client.endpoint)?;
+        gate.host(&endpoint.host)?;
+        let tls = client.tls.as_ref();
+        let security = if tls.is_some_and(|tls| tls.insecure) {
+            Security::Plain
+        } else {
+            let skips = tls.is_some_and(|tls| tls.insecure_skip_verify);
+            Security::Tls(tls::certificates(tls, gate.verifies(!skips))?)
+        };
+        let mut metadata = MetadataMap::new();
+        for (key, value) in client.headers.iter().filter(|(key, _)| !key.trim().is_empty()) {
+            append_metadata(&mut metadata, key, &value.value)?;
+        }
+        Ok(Self {
+            endpoint,
+            security,
+            metadata,
+            gate: gate.clone(),
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            connected: Mutex::default(),
+        })
+    }
+
+    /// The peer, for messages.
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Calls a method and returns its messages, as they come.
+    pub(super) async fn call(
+        &self,
+        path: &'static str,
+        message: &impl Message,
+    ) -> Result<Messages<'_>, FetchError> {
+        let mut client = self.client().await?;
+        let mut request = tonic::Request::new(Bytes::from(message.encode_to_vec()));
+        *request.metadata_mut() = self.metadata.clone();
+        if let Err(error) = client.ready().await {
+            self.disconnect();
+            return Err(Failure::at(&self.endpoint, Reason::Cut, &error.to_string()).into());
+        }
+        match client.server_streaming(request, PathAndQuery::from_static(path), Verbatim).await {
+            Ok(answer) => Ok(Messages { client: self, stream: Some(answer.into_inner()) }),
+            Err(status) if is_missing(&status) => Ok(Messages { client: self, stream: None }),
+            Err(status) => Err(self.failure(&status)),
+        }
+    }
+
+    /// Returns the connected client.
+    async fn client(&self) -> Result<TonicClient<Channel>, FetchError> {
+        let known = self.connected.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let connecting = grpc_client(&self.endpoint, &self.security, self.limit, &self.gate);
+        let client = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
+            Ok(client) => client.map_err(|failure| self.advised(failure))?,
+            Err(_) => {
+                let cause = "no connection came about in time; check whether it speaks TLS";
+                return Err(Failure::at(&self.endpoint, Reason::Unreachable, cause).into());
+            }
+        };
+        *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
+        Ok(client)
+    }
+
+    /// Drops the connection; the next call makes another.
+    fn disconnect(&self) {
+        *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn failure(&self, status: &Status) -> FetchError {
+        if let Some(failure) = transport_failure(status, &self.endpoint) {
+            if failure.reason != Reason::TooLarge {
+                self.disconnect();
+            }
+            return self.advised(failure).into();
+        }
+        let cause = format!("{:?}: {}", status.code(), status.message());
+        let at = |reason| Failure::at(&self.endpoint, reason, &cause);
+        match status.code() {
+            Code::Unauthenticated | Code::PermissionDenied => at(Reason::Credentials).into(),
+            Code::Unimplemented => at(Reason::Missing)
+                .and("; check that the endpoint is the gRPC port of its query service")
+                .into(),
+            Code::InvalidArgument | Code::FailedPrecondition => at(Reason::Missing).into(),
+            _ => {
+                let message = format!("{} cannot answer: {cause}", self.endpoint.named());
+                FetchError::passing(Failure::told(Reason::Timeout, message))
+            }
+        }
+    }
+
+    /// Adds advice if the server may speak another protocol.
+    fn advised(&self, failure: Failure) -> Failure {
+        match failure.reason {
+            Reason::Cut | Reason::Protocol | Reason::Unreachable if self.security == Security::Plain => {
+                failure.and("; check that it is a gRPC server; if it speaks TLS, remove `tls.insecure`")
+            }
+            _ => failure,
+        }
+    }
+}
+
+/// The messages of an answer.
+#[derive(Debug)]
+pub(super) struct Messages<'a> {
+    client: &'a Grpc,
+    /// `None` if the store does not have what was asked for.
+    stream: Option<Streaming<Bytes>>,
+}
+
+impl Messages<'_> {
+    /// Returns the next message.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, FetchError> {
+        let Some(stream) = &mut self.stream else { return Ok(None) };
+        match stream.message().await {
+            Ok(message) => Ok(message),
+            Err(status) if is_missing(&status) => Ok(None),
+            Err(status) => Err(self.client.failure(&status)),
+        }
+    }
+}
+
+fn is_missing(status: &Status) -> bool {
+    status.code() == Code::NotFound || status.message().contains("trace not found")
+}
+
+/// Parses host and port.
+fn endpoint(name: &'static str, written: &str) -> Result<Endpoint, Failure> {
+    let text = written.trim();
+    let wrong = || {
+        Failure::invalid(format!("`{text}`, the endpoint of {name}, is no address; write it as HOST:PORT"))
+    };
+    let bare = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let uri: Uri = format!("http://{bare}").parse().map_err(|_| wrong())?;
+    let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(wrong)?.to_owned();
+    let port = uri.port_u16().ok_or_else(wrong)?;
+    Ok(Endpoint { role: Role::DataStore(name), host, port: Some(port), setting: SETTING })
+}

@@ -1,0 +1,111 @@
+//! Jaeger: its query service over gRPC (`jaeger.api_v3`), or its HTTP API.
+
+use qualitytrace_core::definition::source::GrpcClient;
+
+use super::error::FetchError;
+use super::grpc::Grpc;
+use super::http::{self, Http, Settings};
+use super::otlp_json;
+use super::received::Received;
+use crate::trigger::{Endpoint, Failure, Gate};
+
+/// Its name in messages.
+pub(super) const NAME: &str = "Jaeger";
+/// The method that returns a trace.
+const GET_TRACE: &str = "/jaeger.api_v3.QueryService/GetTrace";
+/// A path that every version with this API has.
+const SERVICES: &str = "/api/v3/services";
+
+/// The client of a Jaeger.
+#[derive(Debug)]
+pub(super) enum Jaeger {
+    Grpc(Box<Grpc>),
+    Http(Box<Http>),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct GetTraceRequest {
+    #[prost(string, tag = "1")]
+    trace_id: String,
+}
+
+impl Jaeger {
+    /// Creates the client. An endpoint with `http://` or `https://` is that of the HTTP API.
+    pub(super) fn new(client: &GrpcClient, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+        if !is_http(&client.endpoint) {
+            return Ok(Self::Grpc(Box::new(Grpc::new(NAME, client, gate, limit)?)));
+        }
+        let settings = Settings {
+            name: NAME,
+            url: &client.endpoint,
+            setting: "the data store's endpoint",
+            headers: &client.headers,
+            certificates: http::certificates(client.tls.as_ref(), gate)?,
+        };
+        Ok(Self::Http(Box::new(Http::new(&settings, gate, limit)?)))
+    }
+
+    /// The peer, for messages.
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        match self {
+            Self::Grpc(client) => client.endpoint(),
+            Self::Http(client) => client.endpoint(),
+        }
+    }
+
+    /// Fetches a trace.
+    pub(super) async fn fetch(&self, received: &mut Received<'_>) -> Result<(), FetchError> {
+        let trace_id = received.trace().to_string();
+        match self {
+            Self::Grpc(client) => {
+                let mut messages = client.call(GET_TRACE, &GetTraceRequest { trace_id }).await?;
+                while let Some(message) = messages.next().await? {
+                    received.add_encoded(message).await?;
+                }
+                Ok(())
+            }
+            Self::Http(client) => {
+                let answer = client.get(&format!("/api/v3/traces/{trace_id}"), &[]).await?;
+                if answer.is_missing() {
+                    // Its own 404 is JSON; that of another server, or of an older Jaeger, is not.
+                    return match serde_json::from_slice::<serde_json::Value>(&answer.body) {
+                        Ok(told) if told.get("error").is_some() => Ok(()),
+                        _ => Err(client.foreign("it does not have `/api/v3/traces`")),
+                    };
+                }
+                if !received.is_new(&answer.body) {
+                    return Ok(());
+                }
+                let read = otlp_json::read(&answer.body);
+                received.add(read.map_err(|cause| client.foreign(&cause))?).await
+            }
+        }
+    }
+
+    /// Asks for something that every Jaeger has.
+    pub(super) async fn probe(&self) -> Result<(), FetchError> {
+        match self {
+            // Any trace will do: that it is not there is an answer, too.
+            Self::Grpc(client) => {
+                let trace_id = "00000000000000000000000000000001".to_owned();
+                let mut messages = client.call(GET_TRACE, &GetTraceRequest { trace_id }).await?;
+                messages.next().await.map(|_| ())
+            }
+            Self::Http(client) => {
+                let answer = client.get(SERVICES, &[]).await?;
+                let is_it = serde_json::from_slice::<serde_json::Value>(&answer.body)
+                    .is_ok_and(|told| told.get("services").is_some());
+                if answer.is_missing() || !is_it {
+                    return Err(client.foreign(&format!("it does not have `{SERVICES}`")));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Whether an endpoint is that of the HTTP API.
+pub(super) fn is_http(endpoint: &str) -> bool {
+    let endpoint = endpoint.trim().to_ascii_lowercase();
+    endpoint.starts_with("http://") || endpoint.starts_with("https://")
+}

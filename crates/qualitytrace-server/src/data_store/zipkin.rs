@@ -1,0 +1,57 @@
+//! Zipkin: its HTTP API v2.
+
+use qualitytrace_core::definition::source::HttpClient;
+
+use super::error::FetchError;
+use super::http::{self, Http, Settings};
+use super::received::Received;
+use crate::trace_files::zipkin;
+use crate::trigger::{Endpoint, Failure, Gate};
+
+/// Its name in messages.
+pub(super) const NAME: &str = "Zipkin";
+/// A path that every Zipkin has.
+const SERVICES: &str = "/api/v2/services";
+
+/// The client of a Zipkin.
+#[derive(Debug)]
+pub(super) struct Zipkin(Http);
+
+impl Zipkin {
+    /// Creates the client.
+    pub(super) fn new(client: &HttpClient, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+        let settings = Settings {
+            name: NAME,
+            url: &client.url,
+            setting: "the data store's url",
+            headers: &client.headers,
+            certificates: http::certificates(client.tls.as_ref(), gate)?,
+        };
+        Ok(Self(Http::new(&settings, gate, limit)?))
+    }
+
+    /// The peer, for messages.
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        self.0.endpoint()
+    }
+
+    /// Fetches a trace.
+    pub(super) async fn fetch(&self, received: &mut Received<'_>) -> Result<(), FetchError> {
+        let answer = self.0.get(&format!("/api/v2/trace/{}", received.trace()), &[]).await?;
+        if answer.is_missing() || !received.is_new(&answer.body) {
+            return Ok(());
+        }
+        let (request, _) = zipkin::read(&answer.body).map_err(|error| self.0.foreign(&error.to_string()))?;
+        received.add(request).await
+    }
+
+    /// Asks for something that every Zipkin has.
+    pub(super) async fn probe(&self) -> Result<(), FetchError> {
+        let answer = self.0.get(SERVICES, &[]).await?;
+        let is_it = serde_json::from_slice::<Vec<String>>(&answer.body).is_ok();
+        if answer.is_missing() || !is_it {
+            return Err(self.0.foreign(&format!("it does not have `{SERVICES}`")));
+        }
+        Ok(())
+    }
+}

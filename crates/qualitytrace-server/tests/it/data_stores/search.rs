@@ -1,0 +1,104 @@
+//! Search engines: OpenSearch and Elastic APM.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::Bench;
+use super::stand_in::{Answer, Asked, StandIn};
+
+fn now_text() -> String {
+    jiff::Timestamp::now().to_string()
+}
+
+fn page(documents: &[Value], total: usize) -> Value {
+    let hits: Vec<Value> = documents.iter().map(|document| json!({ "_source": document })).collect();
+    json!({ "hits": { "total": { "value": total, "relation": "eq" }, "hits": hits } })
+}
+
+fn is_login(asked: &Asked) -> bool {
+    asked.header("authorization") == format!("Basic {}", STANDARD.encode("user:word"))
+}
+
+fn index(kind: &str, url: &str, password: &str) -> Value {
+    let details =
+        json!({ "addresses": [url], "username": "user", "password": password, "index": "traces-*" });
+    json!({ "name": "I", "type": kind, kind: details })
+}
+
+/// A document of Data Prepper.
+fn prepper(id: &str, parent: &str, name: &str) -> Value {
+    json!({ "spanId": id, "parentSpanId": parent, "name": name, "kind": "SPAN_KIND_SERVER",
+        "startTime": now_text(), "endTime": now_text(), "span.attributes.shop@id": 7,
+        "resource.attributes.service@name": "shop", "status.code": 2 })
+}
+
+#[tokio::test]
+async fn a_run_reads_all_pages_of_its_trace_from_opensearch() {
+    let bench = Bench::start().await;
+    let opensearch = StandIn::start(&bench.caused, |asked: &Asked, caused| {
+        if !is_login(asked) {
+            return Answer::status(401);
+        }
+        let Some((trace, parent)) = caused else { return Answer::json(page(&[], 0)) };
+        let handle = prepper("00000000000000aa", parent, "handle");
+        let query = prepper("00000000000000bb", "00000000000000aa", "query");
+        let scrolled = |documents: &[Value], next: &str| {
+            let mut page = page(documents, 2);
+            page["_scroll_id"] = json!(next);
+            Answer::json(page)
+        };
+        match (asked.method.as_str(), asked.path.as_str(), asked.query.as_str()) {
+            // The index itself, without a trace.
+            ("POST", "/traces-*/_search", "size=0") => Answer::json(page(&[], 5)),
+            ("POST", "/traces-*/_search", "") if asked.body.contains(trace) => {
+                Answer::json(page(&[handle], 2))
+            }
+            ("POST", "/traces-*/_search", "scroll=30s") if asked.body.contains(trace) => {
+                scrolled(&[handle], "first")
+            }
+            ("POST", "/_search/scroll", "") if asked.body.contains("first") => scrolled(&[query], "second"),
+            ("POST", "/_search/scroll", "") if asked.body.contains("second") => scrolled(&[], "second"),
+            ("DELETE", "/_search/scroll", "") => Answer::json(json!({ "succeeded": true })),
+            _ => Answer::status(404),
+        }
+    })
+    .await;
+    let store = index("opensearch", &opensearch.url, "word");
+    bench.passes_with(&store).await;
+    // The engine does not keep the state of what was read.
+    assert!(opensearch.asked().iter().any(|asked| asked.method == "DELETE" && asked.body.contains("second")));
+    let connection = bench.connection(&store).await;
+    assert_eq!(connection["fetchTraces"]["status"], "passed", "{connection}");
+    let connection = bench.connection(&index("opensearch", &opensearch.url, "wrong")).await;
+    assert_eq!(connection["authentication"]["status"], "failed", "{connection}");
+    bench.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_run_reads_its_trace_from_elastic_apm() {
+    let bench = Bench::start().await;
+    let elastic = StandIn::start(&bench.caused, |asked: &Asked, caused| {
+        if !is_login(asked) {
+            return Answer::status(401);
+        }
+        let Some((trace, parent)) = caused.filter(|(trace, _)| asked.body.contains(trace.as_str())) else {
+            return Answer::json(page(&[], 0));
+        };
+        assert!(asked.body.contains("trace.id"), "{}", asked.body);
+        let transaction = json!({ "@timestamp": now_text(), "trace": { "id": trace }, "parent": { "id": parent },
+            "processor": { "event": "transaction" }, "service": { "name": "shop" }, "labels": { "shop.id": 7 },
+            "transaction": { "id": "00000000000000aa", "name": "handle", "type": "request", "duration": { "us": 9 } } });
+        let span = json!({ "@timestamp": now_text(), "trace": { "id": trace },
+            "parent": { "id": "00000000000000aa" }, "transaction": { "id": "00000000000000aa" },
+            "span": { "id": "00000000000000bb", "name": "query", "type": "app", "duration": { "us": 5 } } });
+        let error = json!({ "@timestamp": now_text(), "trace": { "id": trace }, "processor": { "event": "error" } });
+        Answer::json(page(&[transaction, span, error], 3))
+    })
+    .await;
+    let run = bench.passes_with(&index("elasticapm", &elastic.url, "word")).await;
+    let connection = bench.connection(&index("elasticapm", &elastic.url, "wrong")).await;
+    assert_eq!(connection["authentication"]["status"], "failed", "{connection}");
+    assert!(run["trace"].is_object(), "{run}");
+    bench.server.shutdown().await;
+}
