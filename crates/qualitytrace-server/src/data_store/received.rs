@@ -189,7 +189,8 @@ impl<'a> Received<'a> {
         if request.resource_spans.is_empty() {
             return Ok(());
         }
-        let count = self.batched.len() as u64;
+        let is_new = |(id, _): &&(Vec<u8>, u64)| !self.known.spans.contains_key(id);
+        let count = self.batched.iter().filter(is_new).count() as u64;
         compute::give_way().await;
         let message = request.encode_to_vec().into();
         let sender = format!("the data store {}", self.sender);

@@ -169,8 +169,10 @@ fn tree(trace: &Trace, at: usize) -> Value {
 fn view(span: &Span) -> Value {
     let mut span = span.clone();
     span.end = span.end.or(Some(NOW));
-    let attributes: Map<String, Value> =
+    let mut attributes: Map<String, Value> =
         special::texts(&span).into_iter().map(|(name, text)| (name, text.into())).collect();
+    // Found by name, but not listed.
+    attributes.insert("tracetest.span.kind".to_owned(), span.kind.as_str().into());
     let id = span.id.map(|id| id.to_string());
     json!({ "id": id, "kind": span.kind.as_str(), "attributes": attributes })
 }

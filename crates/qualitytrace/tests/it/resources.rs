@@ -239,7 +239,7 @@ async fn what_the_server_has_to_say_about_a_definition_is_passed_on() {
         "✔  Definition exported successfully for resource type: datastore\n",
     )
     .await;
-    assert!(desk.read("nope.yaml").contains("name: jaeger"), "{}", desk.read("nope.yaml"));
+    assert!(desk.read("nope.yaml").contains("name: xray"), "{}", desk.read("nope.yaml"));
 }
 
 const TWO: &str = "\

@@ -260,9 +260,9 @@ impl Arrivals {
                 return next;
             }
         };
-        let (spans, reason) = (self.spans.len(), ended.reason);
+        let (spans, reason) = (self.progress.spans(), ended.reason);
         match decided.take().filter(|before| before.spans == spans) {
-            Some(before) if now >= before.at => return before.next,
+            Some(before) if now >= before.at || now >= deadline => return before.next,
             Some(before) => *decided = Some(before),
             // That no service was heard means nothing here: a store may take long until a trace can be read.
             None if reason == Reason::NoTrace && now < deadline => {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Bench;
 use super::stand_in::{Answer, Asked, StandIn};
 
+/// The time as RFC 3339. It changes with every answer: a span that does is stored again, and is no new one.
 fn now_text() -> String {
     jiff::Timestamp::now().to_string()
 }
