@@ -83,12 +83,12 @@ impl Http {
         let tls = certificates
             .client_config(&[b"h2", b"http/1.1"])
             .map_err(|error| Failure::invalid(format!("the TLS settings of {name}: {error}")))?;
-        let client = Client::builder()
+        let client = Resolver { gate: gate.clone(), instead }
+            .client()
             .user_agent(USER_AGENT)
             .referer(false)
             .no_proxy()
             .connect_timeout(CONNECT_TIMEOUT)
-            .dns_resolver(Resolver { gate: gate.clone(), instead })
             .tls_backend_preconfigured(tls)
             .redirect(Policy::none())
             .build()

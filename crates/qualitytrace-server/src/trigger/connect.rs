@@ -202,6 +202,13 @@ pub(crate) struct Resolver {
     pub(crate) instead: Option<String>,
 }
 
+impl Resolver {
+    /// Begins an HTTP client that resolves names so.
+    pub(crate) fn client(self) -> reqwest::ClientBuilder {
+        reqwest::Client::builder().dns_resolver(self)
+    }
+}
+
 impl reqwest::dns::Resolve for Resolver {
     fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
         let Self { gate, instead } = self.clone();

@@ -1,8 +1,8 @@
 //! Runs whose trace is in a data store: real Jaeger, and stand-ins that check what they are asked.
 
 mod jaeger;
+mod over_http;
 mod search;
-mod services;
 mod stand_in;
 mod wrong_settings;
 
