@@ -1,4 +1,4 @@
-//! Data stores: where traces already are. Each kind is one module, and one variant of [`Client`].
+//! Data stores: where traces already are. Each kind is one module, and one variant of `Client`.
 //!
 //! What a store answers is converted to OTLP and passed to our own ingest. Waiting, storing and judging are the same
 //! for traces that are pulled and for those that are sent to us.
