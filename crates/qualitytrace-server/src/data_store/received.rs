@@ -23,6 +23,8 @@ use crate::trigger::{Failure, Reason};
 const BATCH_BYTES: usize = 4 << 20;
 /// Answers that are remembered, to recognize repeated ones without decoding them.
 const KNOWN_ANSWERS: usize = 4_096;
+/// The beginning of attributes that Jaeger adds: its warnings on a span, more of them with every answer.
+const JAEGER_NOTE: &str = "@jaeger@";
 
 /// The spans of a trace that were stored already.
 #[derive(Debug, Default)]
@@ -171,6 +173,7 @@ impl<'a> Received<'a> {
             return None;
         }
         span.trace_id = wanted.to_vec();
+        span.attributes.retain(|attribute| !attribute.key.starts_with(JAEGER_NOTE));
         let encoded = span.encode_to_vec();
         let content = hash_of(&[&encoded, resource, scope]);
         if self.known.spans.get(&span.span_id) == Some(&content) {
