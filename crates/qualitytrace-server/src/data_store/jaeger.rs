@@ -93,8 +93,10 @@ impl Jaeger {
             }
             Self::Http(client) => {
                 let answer = client.get(SERVICES, &[]).await?;
-                let is_it = serde_json::from_slice::<serde_json::Value>(&answer.body)
-                    .is_ok_and(|told| told.get("services").is_some());
+                // The list is left out while it is empty.
+                let is_it =
+                    serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&answer.body)
+                        .is_ok_and(|told| told.is_empty() || told.contains_key("services"));
                 if answer.is_missing() || !is_it {
                     return Err(client.foreign(&format!("it does not have `{SERVICES}`")));
                 }
