@@ -145,7 +145,8 @@ async fn jaeger_with_the_wrong_port_or_with_tls_is_told_at_once() {
         bench.store(&store).await;
         let began = std::time::Instant::now();
         let run = bench.run(&json!([])).await;
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        // Without the cause, it would wait for a minute.
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
         let error = run["lastErrorState"].as_str().unwrap_or_default();
         assert!(error.contains("Jaeger") && error.contains(told), "{error}");
     }
