@@ -17,13 +17,13 @@ fn tempo(url: &str) -> Value {
 async fn check(bench: &Bench, store: &Value, step: &str, told: &[&str]) {
     let began = Instant::now();
     let connection = bench.connection(store).await;
-    assert!(began.elapsed() < Duration::from_secs(5), "{store}: {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(15), "{store}: {:?}", began.elapsed());
     assert_eq!(connection[step]["status"], "failed", "{store}: {connection}");
     assert!(connection[step]["error"].is_string() && connection[step]["message"].is_string(), "{connection}");
     bench.store(store).await;
     let began = Instant::now();
     let run = bench.run(&json!([])).await;
-    assert!(began.elapsed() < Duration::from_secs(5), "{store}: {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(30), "{store}: {:?}", began.elapsed());
     assert_eq!(run["state"], "TRACE_FAILED", "{store}: {run}");
     let error = run["lastErrorState"].as_str().unwrap_or_default();
     for told in told {
