@@ -13,7 +13,7 @@ fn tempo(url: &str) -> Value {
     json!({ "name": "T", "type": "tempo", "tempo": { "type": "http", "http": { "url": url } } })
 }
 
-/// Tests the connection and runs: `step` fails, and the run tells `told`; both within 5 s.
+/// Tests the connection and runs: `step` fails, and the run tells `told`; neither waits for the trace.
 async fn check(bench: &Bench, store: &Value, step: &str, told: &[&str]) {
     let began = Instant::now();
     let connection = bench.connection(store).await;
