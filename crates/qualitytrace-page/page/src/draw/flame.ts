@@ -3,32 +3,23 @@ import { duration, shown } from "../text/format";
 import { lanes } from "../trace/lanes";
 import type { Layout } from "../trace/layout";
 import { MARK, type View } from "../trace/view";
+import { Drawing, element, picture } from "./drawing";
 import { fitted, theme } from "./theme";
 
 const HEIGHT = 18;
 const GAP = 1;
 const PADDING = 8;
 
-export class Flame {
+export class Flame extends Drawing {
   onSelect: (row: number) => void = () => {};
-  private readonly host: HTMLElement;
   private readonly canvas: HTMLCanvasElement;
   private readonly space: HTMLDivElement;
-  private readonly resizing: ResizeObserver;
-  private view: View | undefined;
-  private leave = () => {};
-  private frame = 0;
   private known: { tree: Layout; lane: Int32Array; count: number } | undefined;
 
   constructor(host: HTMLElement) {
-    this.host = host;
-    this.space = document.createElement("div");
-    this.canvas = document.createElement("canvas");
-    this.canvas.dataset.testid = "flame";
-    this.canvas.className = "flame-canvas";
-    this.canvas.setAttribute("role", "img");
-    this.space.append(this.canvas);
-    host.append(this.space);
+    super(host);
+    this.space = element("div", "", host);
+    this.canvas = picture("flame", "flame-canvas", this.space);
     host.addEventListener("scroll", () => this.schedule(), { passive: true });
     this.canvas.addEventListener("click", (event) => {
       const row = this.at(event);
@@ -63,30 +54,7 @@ export class Flame {
       },
       { passive: false },
     );
-    this.resizing = new ResizeObserver(() => this.schedule());
-    this.resizing.observe(host);
-  }
-
-  show(view: View): void {
-    this.leave();
-    this.view = view;
-    this.leave = view.subscribe(() => this.schedule());
-    this.schedule();
-  }
-
-  destroy(): void {
-    this.leave();
-    cancelAnimationFrame(this.frame);
-    this.resizing.disconnect();
-    this.host.replaceChildren();
-  }
-
-  schedule(): void {
-    if (this.frame !== 0) return;
-    this.frame = requestAnimationFrame(() => {
-      this.frame = 0;
-      this.draw();
-    });
+    this.watchSize(host);
   }
 
   private layout(view: View): { lane: Int32Array; count: number } {
@@ -94,9 +62,7 @@ export class Flame {
     return this.known;
   }
 
-  private draw(): void {
-    const view = this.view;
-    if (view === undefined) return;
+  protected draw(view: View): void {
     const { lane, count } = this.layout(view);
     const { clientWidth: width, clientHeight: height, scrollTop: top } = this.host;
     this.space.style.height = `${Math.max(height, count * (HEIGHT + GAP) + 2 * PADDING)}px`;

@@ -1,60 +1,27 @@
 /** The minimap: how many spans are open at each moment, and a brush for the part that is shown. */
 import { duration } from "../text/format";
 import type { View } from "../trace/view";
+import { Drawing, element, picture } from "./drawing";
 import { fitted, theme } from "./theme";
 
-export class Minimap {
-  private readonly host: HTMLElement;
+export class Minimap extends Drawing {
   private readonly canvas: HTMLCanvasElement;
   private readonly brush: HTMLDivElement;
   private readonly handles: HTMLDivElement[];
-  private readonly resizing: ResizeObserver;
-  private view: View | undefined;
-  private leave = () => {};
-  private frame = 0;
 
   constructor(host: HTMLElement) {
-    this.host = host;
-    this.canvas = document.createElement("canvas");
-    this.canvas.dataset.testid = "minimap";
-    this.canvas.setAttribute("role", "img");
-    this.brush = document.createElement("div");
-    this.brush.className = "mm-brush";
+    super(host);
+    this.canvas = picture("minimap", "", host);
+    this.brush = element("div", "mm-brush", host);
     this.handles = ["Zoom start", "Zoom end"].map((name, index) => this.handle(name, index));
-    host.append(this.canvas, this.brush, ...this.handles);
     this.canvas.addEventListener("pointerdown", (event) => this.onDrag(event));
     this.canvas.addEventListener("dblclick", () =>
       this.view?.setZoom(this.view.tree.from, this.view.tree.to),
     );
-    this.resizing = new ResizeObserver(() => this.schedule());
-    this.resizing.observe(host);
+    this.watchSize(host);
   }
 
-  show(view: View): void {
-    this.leave();
-    this.view = view;
-    this.leave = view.subscribe(() => this.schedule());
-    this.schedule();
-  }
-
-  destroy(): void {
-    this.leave();
-    cancelAnimationFrame(this.frame);
-    this.resizing.disconnect();
-    this.host.replaceChildren();
-  }
-
-  schedule(): void {
-    if (this.frame !== 0) return;
-    this.frame = requestAnimationFrame(() => {
-      this.frame = 0;
-      this.draw();
-    });
-  }
-
-  private draw(): void {
-    const view = this.view;
-    if (view === undefined) return;
+  protected draw(view: View): void {
     const { clientWidth: width, clientHeight: height } = this.host;
     const context = fitted(this.canvas, width, height);
     if (context === null || width === 0) return;
@@ -109,8 +76,7 @@ export class Minimap {
   }
 
   private handle(name: string, index: number): HTMLDivElement {
-    const handle = document.createElement("div");
-    handle.className = "mm-handle";
+    const handle = element("div", "mm-handle", this.host);
     handle.tabIndex = 0;
     handle.setAttribute("role", "slider");
     handle.setAttribute("aria-label", name);

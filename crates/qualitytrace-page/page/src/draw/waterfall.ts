@@ -8,6 +8,7 @@ import { count, duration, shown } from "../text/format";
 import { FLAG, KINDS } from "../trace/columns";
 import type { View } from "../trace/view";
 import { drawBars, drawRuler, ROW } from "./bars";
+import { Drawing, element, picture } from "./drawing";
 import { fitted } from "./theme";
 
 /** Browsers draw nothing below this height; taller lists scroll in proportion. */
@@ -35,7 +36,7 @@ interface RowElements {
   state: string;
 }
 
-export class Waterfall {
+export class Waterfall extends Drawing {
   onSelect: (row: number) => void = () => {};
   onOpen: (row: number) => void = () => {};
   onEscape: () => void = () => {};
@@ -44,23 +45,18 @@ export class Waterfall {
   /** When the events of spans were, in nanoseconds from the origin, by span id. */
   eventTimes: ReadonlyMap<string, readonly number[]> = new Map();
   texts: Texts = { missing: (id) => `parent ${id.slice(0, 8)} is not here` };
-  private readonly host: HTMLElement;
   private readonly grid: HTMLDivElement;
   private readonly space: HTMLDivElement;
   private readonly sheet: HTMLDivElement;
   private readonly canvas: HTMLCanvasElement;
   private readonly ruler: HTMLDivElement;
   private readonly pool: RowElements[] = [];
-  private readonly resizing: ResizeObserver;
-  private view: View | undefined;
-  private leave = () => {};
-  private frame = 0;
   private anchor: { row: number; offset: number } | undefined;
   private shownRows: Int32Array | undefined;
   private wasSelected = -1;
 
   constructor(host: HTMLElement) {
-    this.host = host;
+    super(host);
     this.ruler = element("div", "wf-ruler", host);
     this.ruler.setAttribute("aria-hidden", "true");
     const body = element("div", "wf-body", host);
@@ -70,42 +66,17 @@ export class Waterfall {
     this.grid.tabIndex = 0;
     this.space = element("div", "wf-space", this.grid);
     this.sheet = element("div", "wf-sheet", this.space);
-    this.canvas = element("canvas", "wf-bars", body);
-    this.canvas.dataset.testid = "bars";
-    this.canvas.setAttribute("role", "img");
+    this.canvas = picture("bars", "wf-bars", body);
     this.grid.addEventListener("scroll", () => this.schedule(), { passive: true });
     this.grid.addEventListener("keydown", (event) => this.onKey(event));
     this.grid.addEventListener("click", (event) => this.onClick(event));
     this.grid.addEventListener("dblclick", () => this.zoomToSelected());
     this.grid.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
-    this.resizing = new ResizeObserver(() => this.schedule());
-    this.resizing.observe(this.grid);
-  }
-
-  show(view: View): void {
-    this.leave();
-    this.view = view;
-    this.leave = view.subscribe(() => this.schedule());
-    this.schedule();
+    this.watchSize(this.grid);
   }
 
   focus(): void {
     this.grid.focus({ preventScroll: true });
-  }
-
-  destroy(): void {
-    this.leave();
-    cancelAnimationFrame(this.frame);
-    this.resizing.disconnect();
-    this.host.replaceChildren();
-  }
-
-  schedule(): void {
-    if (this.frame !== 0) return;
-    this.frame = requestAnimationFrame(() => {
-      this.frame = 0;
-      this.draw();
-    });
   }
 
   /** Scrolls until a row is seen. */
@@ -132,9 +103,7 @@ export class Waterfall {
     this.grid.scrollTop = Math.max(0, top) / this.scale();
   }
 
-  private draw(): void {
-    const view = this.view;
-    if (view === undefined) return;
+  protected draw(view: View): void {
     this.space.style.height = `${Math.min(view.rows.length * ROW, TALLEST)}px`;
     if (this.shownRows !== view.rows) this.keepPlace(view);
     if (this.wasSelected !== view.selected) {
@@ -395,15 +364,4 @@ export class Waterfall {
 function isMatch(view: View, row: number): boolean {
   if (view.matches?.[row] === 1) return true;
   return view.group(row)?.members.some((member) => view.matches?.[member] === 1) ?? false;
-}
-
-function element<K extends keyof HTMLElementTagNameMap>(
-  kind: K,
-  className: string,
-  parent: HTMLElement,
-): HTMLElementTagNameMap[K] {
-  const made = document.createElement(kind);
-  made.className = className;
-  parent.append(made);
-  return made;
 }

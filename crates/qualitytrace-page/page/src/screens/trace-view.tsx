@@ -1,6 +1,7 @@
 /** A trace, wherever it is shown: search, minimap, waterfall and the selected span. */
 import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { columns, type Source } from "../api/requests";
+import type { Drawing } from "../draw/drawing";
 import { Flame } from "../draw/flame";
 import { Minimap } from "../draw/minimap";
 import { Waterfall } from "../draw/waterfall";
@@ -163,22 +164,13 @@ function Toolbar(props: {
   onMin: (min: string) => void;
 }) {
   const { view, version, kind, min, onKind, onMin } = props;
-  const host = useRef<HTMLDivElement>(null);
+  const { host } = useDrawing(Minimap, view);
   // The view holds the switches; this draws them again.
   const [, setSwitched] = useState(0);
   const flip = (change: () => void) => {
     change();
     setSwitched((before) => before + 1);
   };
-  useEffect(() => {
-    const minimap = new Minimap(host.current!);
-    minimap.show(view);
-    const leave = onThemeChange(() => minimap.schedule());
-    return () => {
-      leave();
-      minimap.destroy();
-    };
-  }, [view]);
   const { trace, tree } = view;
   return (
     <div className="toolbar" data-version={version}>
@@ -250,19 +242,25 @@ function Switch({ name, isOn, onFlip }: { name: string; isOn: boolean; onFlip: (
   );
 }
 
-function FlameView({ view, onSelect }: { view: View; onSelect: (row: number) => void }) {
+/** A drawing in an element of its own, as long as the view is shown. */
+function useDrawing<Kind extends Drawing>(Made: new (host: HTMLElement) => Kind, view: View) {
   const host = useRef<HTMLDivElement>(null);
-  const flame = useRef<Flame>(undefined);
+  const drawing = useRef<Kind>(undefined);
   useEffect(() => {
-    const made = new Flame(host.current!);
-    flame.current = made;
+    const made = new Made(host.current!);
+    drawing.current = made;
     made.show(view);
     const leave = onThemeChange(() => made.schedule());
     return () => {
       leave();
       made.destroy();
     };
-  }, [view]);
+  }, [Made, view]);
+  return { host, drawing };
+}
+
+function FlameView({ view, onSelect }: { view: View; onSelect: (row: number) => void }) {
+  const { host, drawing: flame } = useDrawing(Flame, view);
   useEffect(() => {
     if (flame.current !== undefined) flame.current.onSelect = onSelect;
   });
@@ -277,20 +275,12 @@ function Canvas(props: {
   onEscape: () => void;
 }) {
   const { source, view, isLive, onSelect, onEscape } = props;
-  const host = useRef<HTMLDivElement>(null);
   const events = useEventTimes(source, view);
-  const waterfall = useRef<Waterfall>(undefined);
+  const { host, drawing: waterfall } = useDrawing(Waterfall, view);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each view is measured
   useEffect(() => {
-    const made = new Waterfall(host.current!);
-    waterfall.current = made;
-    made.show(view);
-    const leave = onThemeChange(() => made.schedule());
     performance.mark("qt:rows");
     requestAnimationFrame(() => requestAnimationFrame(() => performance.mark("qt:ready")));
-    return () => {
-      leave();
-      made.destroy();
-    };
   }, [view]);
   useEffect(() => {
     const made = waterfall.current;
