@@ -91,7 +91,7 @@ const routes = [
   leads("/traces/$id", "/trace/$id"),
   at("/trace/$id", TraceScreen, ofTrace),
   at("/compare", CompareScreen, texts("a", "b", "only")),
-  at("/testsuites", SuitesScreen),
+  at("/testsuites", SuitesScreen, texts("query")),
   at("/testsuite/$id", SuiteScreen),
   at("/testsuite/$id/run/$run", SuiteRunScreen),
   at("/testsuite/$id/run/$run/$tab", SuiteRunScreen),

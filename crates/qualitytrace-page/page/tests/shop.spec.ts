@@ -14,6 +14,22 @@ test("tests are listed with outcomes, and the address restores the filters", asy
   await expect(table.getByRole("row")).toHaveCount(2);
 });
 
+test("a filter keeps its cursor while it is typed, and suites have one too", async ({ shop, demo }) => {
+  const filter = shop.getByRole("searchbox", { name: "Filter tests" });
+  await filter.pressSequentially("cart");
+  await shop.keyboard.press("Home");
+  await shop.keyboard.type("show a ");
+  await expect(filter).toHaveValue("show a cart");
+  await expect(shop).toHaveURL(/query=show\+a\+cart/);
+  await expect(shop.getByRole("table", { name: "Tests" }).getByRole("row")).toHaveCount(2);
+  await shop.goto(`${demo.url}/testsuites`);
+  const suites = shop.getByRole("table", { name: "Suites" }).getByRole("row");
+  await expect(suites).toHaveCount(2);
+  await shop.getByRole("searchbox", { name: "Filter suites" }).fill("nothing of the kind");
+  await expect(suites).toHaveCount(1);
+  await expect(shop.getByText("No suite matches this filter.")).toBeVisible();
+});
+
 test("a run is started by keyboard alone, asks for its variables, and shows its verdict without a reload", async ({
   shop,
 }) => {

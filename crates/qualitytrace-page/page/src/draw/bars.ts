@@ -136,23 +136,26 @@ function drawAhead(
   for (let at = left; at < Math.min(parent, left + 4000); at += 6) context.fillRect(at, y - 3, 3, 1);
 }
 
+/** A text of the ruler. */
+export interface Label {
+  text: string;
+  /** Pixels from the left. */
+  left: number;
+  className: string;
+}
+
 /** Draws the lines of round moments and the folded gap. Returns the labels of the ruler. */
 export function drawRuler(
   context: CanvasRenderingContext2D,
   view: View,
   area: { left: number; width: number; height: number },
-): HTMLSpanElement[] {
+): Label[] {
   const { left, width, height } = area;
   const { axis, tree } = view;
   const colours = theme();
-  const labels: HTMLSpanElement[] = [];
-  const label = (text: string, at: number, className = "") => {
-    const made = document.createElement("span");
-    made.textContent = text;
-    made.className = className;
-    made.style.left = `${left + at}px`;
-    labels.push(made);
-  };
+  const labels: Label[] = [];
+  const label = (text: string, at: number, className = "") =>
+    labels.push({ text, left: left + at, className });
   // The label of the gap stands in the way of labels before it.
   const [begin, end] = (axis.gap === undefined ? [] : [axis.gap.from, axis.gap.to]).map(
     (moment) => axis.share(moment) * width,

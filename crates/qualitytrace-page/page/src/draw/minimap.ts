@@ -1,5 +1,7 @@
 /** The minimap: how many spans are open at each moment, and a brush for the part that is shown. */
 import { duration } from "../text/format";
+import { type Busy, busy } from "../trace/busy";
+import type { Layout } from "../trace/layout";
 import type { View } from "../trace/view";
 import { Drawing, element, picture } from "./drawing";
 import { fitted, theme } from "./theme";
@@ -8,6 +10,8 @@ export class Minimap extends Drawing {
   private readonly canvas: HTMLCanvasElement;
   private readonly brush: HTMLDivElement;
   private readonly handles: HTMLDivElement[];
+  /** A zoom moves the brush and not the spans: they are counted once. */
+  private known: ({ tree: Layout } & Busy) | undefined;
 
   constructor(host: HTMLElement) {
     super(host);
@@ -28,26 +32,9 @@ export class Minimap extends Drawing {
     const { trace, tree } = view;
     const colours = theme();
     const columns = Math.max(1, Math.floor(width));
-    const open = new Float64Array(columns + 1);
-    const errors = new Uint8Array(columns + 1);
-    const at = (moment: number) =>
-      Math.max(
-        0,
-        Math.min(columns - 1, Math.floor(((moment - tree.from) / (tree.to - tree.from)) * columns)),
-      );
-    for (let row = 0; row < trace.total; row += 1) {
-      const first = at(trace.start[row]);
-      const last = at(trace.start[row] + Math.max(0, trace.duration[row]));
-      open[first] += 1;
-      open[Math.min(last + 1, columns)] -= 1;
-      if (trace.isError(row)) errors[first] = 1;
-    }
-    let most = 1;
-    for (let column = 0, now = 0; column < columns; column += 1) {
-      now += open[column];
-      open[column] = now;
-      most = Math.max(most, now);
-    }
+    if (this.known?.tree !== tree || this.known.open.length !== columns)
+      this.known = { tree, ...busy(trace, tree, columns) };
+    const { open, errors, most } = this.known;
     context.fillStyle = colours.text3;
     for (let column = 0; column < columns; column += 1) {
       const tall = (Math.sqrt(open[column]) / Math.sqrt(most)) * (height - 6);

@@ -7,7 +7,7 @@
 import { count, duration, shown } from "../text/format";
 import { FLAG, KINDS } from "../trace/columns";
 import type { View } from "../trace/view";
-import { drawBars, drawRuler, ROW } from "./bars";
+import { drawBars, drawRuler, type Label, ROW } from "./bars";
 import { Drawing, element, picture } from "./drawing";
 import { fitted } from "./theme";
 
@@ -54,6 +54,10 @@ export class Waterfall extends Drawing {
   private anchor: { row: number; offset: number } | undefined;
   private shownRows: Int32Array | undefined;
   private wasSelected = -1;
+  private shownLabels = "";
+  /** Sizes in pixels. To ask the browser for them in every frame makes it lay out the rows in every frame. */
+  private sizes: { width: number; height: number } | undefined;
+  private columns: number | undefined;
 
   constructor(host: HTMLElement) {
     super(host);
@@ -75,6 +79,16 @@ export class Waterfall extends Drawing {
     this.watchSize(this.grid);
   }
 
+  protected resized(): void {
+    this.sizes = undefined;
+    this.columns = undefined;
+  }
+
+  private get size(): { width: number; height: number } {
+    this.sizes ??= { width: this.grid.clientWidth, height: this.grid.clientHeight };
+    return this.sizes;
+  }
+
   focus(): void {
     this.grid.focus({ preventScroll: true });
   }
@@ -84,7 +98,7 @@ export class Waterfall extends Drawing {
     const view = this.view;
     if (view === undefined || row < 0 || view.index[row] < 0) return;
     const top = view.index[row] * ROW;
-    const height = this.grid.clientHeight;
+    const height = this.size.height;
     const at = this.scrolled();
     if (top < at) this.scrollTo(top - ROW);
     else if (top + ROW > at + height) this.scrollTo(top + 2 * ROW - height);
@@ -92,7 +106,7 @@ export class Waterfall extends Drawing {
 
   private scale(): number {
     const height = (this.view?.rows.length ?? 0) * ROW;
-    return height > TALLEST ? (height - this.grid.clientHeight) / (TALLEST - this.grid.clientHeight) : 1;
+    return height > TALLEST ? (height - this.size.height) / (TALLEST - this.size.height) : 1;
   }
 
   private scrolled(): number {
@@ -110,7 +124,7 @@ export class Waterfall extends Drawing {
       this.wasSelected = view.selected;
       this.reveal(view.selected);
     }
-    const height = this.grid.clientHeight;
+    const height = this.size.height;
     const top = this.scrolled();
     this.sheet.style.height = `${height}px`;
     const first = Math.max(0, Math.floor(top / ROW));
@@ -134,7 +148,7 @@ export class Waterfall extends Drawing {
   }
 
   private drawRows(view: View, first: number, last: number, top: number): void {
-    const needed = Math.ceil(this.grid.clientHeight / ROW) + 3;
+    const needed = Math.ceil(this.size.height / ROW) + 3;
     while (this.pool.length < needed) this.pool.push(this.rowElements());
     const used = new Set<number>();
     for (let index = first; index < last; index += 1) {
@@ -235,11 +249,11 @@ export class Waterfall extends Drawing {
 
   private drawTimes(view: View, first: number, last: number, top: number, height: number): void {
     const columns = this.columnsWidth();
-    const width = Math.max(0, this.grid.clientWidth - columns - 12);
+    const width = Math.max(0, this.size.width - columns - 12);
     this.canvas.style.left = `${columns}px`;
     const context = fitted(this.canvas, width, height);
     if (context === null) return;
-    this.ruler.replaceChildren(...drawRuler(context, view, { left: columns, width, height }));
+    this.setLabels(drawRuler(context, view, { left: columns, width, height }));
     const { lacking } = drawBars(context, view, { first, last, top, width, times: this.eventTimes });
     this.onEvents(lacking);
     const { services } = view.trace;
@@ -249,11 +263,24 @@ export class Waterfall extends Drawing {
     );
   }
 
+  private setLabels(labels: readonly Label[]): void {
+    const shownNow = JSON.stringify(labels);
+    if (shownNow === this.shownLabels) return;
+    this.shownLabels = shownNow;
+    this.ruler.replaceChildren();
+    for (const { text, left, className } of labels) {
+      const made = element("span", className, this.ruler);
+      made.textContent = text;
+      made.style.left = `${left}px`;
+    }
+  }
+
   /** The width of the columns left of the bars. */
   private columnsWidth(): number {
     const [first] = this.pool;
     if (first === undefined) return 0;
-    return first.duration.offsetLeft + first.duration.offsetWidth + 12;
+    this.columns ??= first.duration.offsetLeft + first.duration.offsetWidth + 12;
+    return this.columns;
   }
 
   private rowElements(): RowElements {
@@ -326,7 +353,7 @@ export class Waterfall extends Drawing {
   private onKey(event: KeyboardEvent): void {
     const view = this.view;
     if (view === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = Math.max(1, Math.floor(this.grid.clientHeight / ROW) - 1);
+    const page = Math.max(1, Math.floor(this.size.height / ROW) - 1);
     const moves: Record<string, () => void> = {
       j: () => view.move(1),
       ArrowDown: () => view.move(1),

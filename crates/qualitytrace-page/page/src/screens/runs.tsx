@@ -3,42 +3,25 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
 import { type RunFilter, type RunSummary, runs } from "../api/requests";
 import { nanoseconds } from "../text/format";
-import { OutcomeWord, outcomeOf } from "../ui/glyphs";
+import { OUTCOMES, OutcomeWord, outcomeOf } from "../ui/glyphs";
 import { Ago, Duration, Loading, Problem, useTitle } from "../ui/parts";
+import { Filters } from "./filters";
 import { Header } from "./header";
-import { useSearchChange } from "./search";
 
-const OUTCOMES = ["running", "passed", "failed", "inconclusive", "broken", "stopped"];
+const FILTERS = [
+  { name: "outcome", label: "Outcome", any: "any outcome", options: ["running", ...OUTCOMES] },
+  { name: "test", label: "Test", hint: "test id" },
+  { name: "branch", label: "Branch", hint: "branch" },
+  { name: "source", label: "Source", hint: "source" },
+] as const;
 
 export function RunsScreen() {
   const search = useSearch({ from: "/runs" });
-  const change = useSearchChange();
   useTitle("Runs");
   return (
     <>
       <Header title="Runs" />
-      <div className="filters">
-        <select
-          aria-label="Outcome"
-          value={search.outcome ?? ""}
-          onChange={(event) => change({ outcome: event.target.value || undefined }, false)}
-        >
-          <option value="">any outcome</option>
-          {OUTCOMES.map((outcome) => (
-            <option key={outcome}>{outcome}</option>
-          ))}
-        </select>
-        {(["test", "branch", "source"] as const).map((name) => (
-          <input
-            key={name}
-            type="search"
-            aria-label={name[0].toUpperCase() + name.slice(1)}
-            placeholder={name === "test" ? "test id" : name}
-            value={search[name] ?? ""}
-            onChange={(event) => change({ [name]: event.target.value || undefined }, true)}
-          />
-        ))}
-      </div>
+      <Filters filters={FILTERS} search={search} />
       <RunTable filter={search} isTestShown />
     </>
   );

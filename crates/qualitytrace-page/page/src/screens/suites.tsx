@@ -1,12 +1,13 @@
 /** Suites, and their runs: `/testsuites`, `/testsuite/ID`, `/testsuite/ID/run/N`. */
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Shape } from "../api/client";
 import { startSuite, suite, suiteRun, suiteRuns, suites } from "../api/requests";
 import { counted } from "../text/format";
 import { Icon, type Outcome, OutcomeGlyph, OutcomeWord } from "../ui/glyphs";
 import { Ago, Command, Duration, Empty, Loading, Problem, useTitle } from "../ui/parts";
+import { Filters, matches } from "./filters";
 import { Header } from "./header";
 import { useMayChange } from "./shell";
 import { SuiteGraph } from "./suite-graph";
@@ -29,9 +30,14 @@ function outcomeOfStep(step: Step): Outcome {
 export function SuitesScreen() {
   const known = useQuery({ queryKey: ["suites"], queryFn: suites, refetchInterval: 5000 });
   useTitle("Suites");
+  const search = useSearch({ from: "/testsuites" });
+  const shown = (known.data?.items ?? []).filter(({ spec }) =>
+    matches([spec.name, spec.id, spec.description], search.query),
+  );
   return (
     <>
       <Header title="Suites" state={<span className="faint number">{known.data?.count}</span>} />
+      <Filters filters={[{ name: "query", label: "Filter suites", hint: "Filter suites" }]} search={search} />
       {known.isPending && <Loading />}
       {known.isError && <Problem error={known.error} retry={() => known.refetch()} />}
       {known.data?.count === 0 && (
@@ -52,7 +58,7 @@ export function SuitesScreen() {
               </tr>
             </thead>
             <tbody>
-              {known.data.items.map(({ spec }) => (
+              {shown.map(({ spec }) => (
                 <tr key={spec.id}>
                   <th scope="row">
                     <Link to="/testsuite/$id" params={{ id: spec.id ?? "" }}>
@@ -68,6 +74,7 @@ export function SuitesScreen() {
               ))}
             </tbody>
           </table>
+          {shown.length === 0 && <p className="faint pad">No suite matches this filter.</p>}
         </div>
       )}
     </>

@@ -4,19 +4,16 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { startRun, type TestSpec, tests } from "../api/requests";
 import { count } from "../text/format";
-import { Icon, OutcomeGlyph, outcomeOf } from "../ui/glyphs";
+import { Icon, OUTCOMES, OutcomeGlyph, outcomeOf } from "../ui/glyphs";
 import { Ago, Command, Duration, Empty, Loading, Problem, useTitle } from "../ui/parts";
+import { Filters, matches } from "./filters";
 import { Header } from "./header";
 import { HistoryStrip } from "./history-strip";
-import { useSearchChange } from "./search";
 import { useMayChange } from "./shell";
 import { useStart, VariablesDialog } from "./start-run";
 
-const OUTCOMES = ["passed", "failed", "inconclusive", "broken", "stopped"];
-
 export function TestsScreen() {
   const search = useSearch({ from: "/tests" });
-  const change = useSearchChange();
   const navigate = useNavigate();
   const mayChange = useMayChange();
   const start = useStart();
@@ -52,35 +49,14 @@ export function TestsScreen() {
           </Link>
         )}
       </Header>
-      <div className="filters">
-        <input
-          type="search"
-          aria-label="Filter tests"
-          placeholder="Filter tests"
-          value={search.query ?? ""}
-          onChange={(event) => change({ query: event.target.value || undefined }, true)}
-        />
-        <select
-          aria-label="Outcome"
-          value={search.outcome ?? ""}
-          onChange={(event) => change({ outcome: event.target.value || undefined }, false)}
-        >
-          <option value="">any outcome</option>
-          {OUTCOMES.map((outcome) => (
-            <option key={outcome}>{outcome}</option>
-          ))}
-        </select>
-        <select
-          aria-label="Trigger"
-          value={search.trigger ?? ""}
-          onChange={(event) => change({ trigger: event.target.value || undefined }, false)}
-        >
-          <option value="">any trigger</option>
-          {triggers.map((trigger) => (
-            <option key={trigger}>{trigger}</option>
-          ))}
-        </select>
-      </div>
+      <Filters
+        filters={[
+          { name: "query", label: "Filter tests", hint: "Filter tests" },
+          { name: "outcome", label: "Outcome", any: "any outcome", options: OUTCOMES },
+          { name: "trigger", label: "Trigger", any: "any trigger", options: triggers },
+        ]}
+        search={search}
+      />
       {failure !== undefined && <Problem error={failure} />}
       {start.problem !== undefined && <Problem error={start.problem} />}
       {known.isPending && <Loading />}
@@ -135,10 +111,9 @@ export function TestsScreen() {
 }
 
 function isShown(test: TestSpec, search: { query?: string; outcome?: string; trigger?: string }): boolean {
-  const text = `${test.name} ${test.id} ${test.description ?? ""}`.toLowerCase();
   const last = test.summary?.lastRun?.outcome ?? undefined;
   return (
-    text.includes((search.query ?? "").toLowerCase()) &&
+    matches([test.name, test.id, test.description], search.query) &&
     (search.outcome === undefined || last === search.outcome) &&
     (search.trigger === undefined || test.trigger?.type === search.trigger)
   );

@@ -6,6 +6,7 @@ import type { View } from "../trace/view";
 import { Icon } from "../ui/glyphs";
 import { useSettled } from "../ui/parts";
 import { COUNT } from "./draft-state";
+import { useTyped } from "./filters";
 import { LanguageInput } from "./language-input";
 import type { AssertTarget } from "./span-panel";
 
@@ -33,7 +34,8 @@ export function TraceSearch(props: {
   onChange: (query: string, isOnly: boolean) => void;
   onAssert?: (target: AssertTarget) => void;
 }) {
-  const { source, view, version, query, isOnly, onChange, onAssert } = props;
+  const { source, view, version, isOnly, onChange, onAssert } = props;
+  const [query, setQuery] = useTyped(props.query, (text) => onChange(text, isOnly));
   const [found, setFound] = useState<Found>();
   const settled = useSettled(query, 30);
   const input = useRef<HTMLInputElement>(null);
@@ -102,10 +104,10 @@ export function TraceSearch(props: {
             aria-describedby={diagnostic === undefined ? undefined : problem}
             placeholder={'Text, or a selector: span[service.name = "payment"]'}
             value={query}
-            onChange={(text) => onChange(text, isOnly)}
+            onChange={setQuery}
             onKeyDown={(event) => {
               if (event.key === "Enter") step(view, event.shiftKey ? -1 : 1);
-              if (event.key === "Escape") onChange("", isOnly);
+              if (event.key === "Escape") setQuery("");
             }}
           />
         </div>
@@ -170,11 +172,7 @@ export function TraceSearch(props: {
         <p className="nearest">
           Nearest: <b>{found.nearest.name}</b>, {found.nearest.satisfied} of {found.nearest.conditions}{" "}
           conditions{" "}
-          <button
-            type="button"
-            className="link"
-            onClick={() => onChange(found.nearest?.suggestion ?? "", isOnly)}
-          >
+          <button type="button" className="link" onClick={() => setQuery(found.nearest?.suggestion ?? "")}>
             Use <code>{found.nearest.suggestion}</code>
           </button>
         </p>

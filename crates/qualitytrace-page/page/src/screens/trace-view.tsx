@@ -11,6 +11,7 @@ import { View } from "../trace/view";
 import { Loading, Problem } from "../ui/parts";
 import { onThemeChange } from "../ui/theme";
 import { useEventTimes } from "./event-times";
+import { useTyped } from "./filters";
 import { type AssertTarget, SpanPanel } from "./span-panel";
 import { TraceGraph } from "./trace-graph";
 import { TraceSearch } from "./trace-search";
@@ -172,6 +173,7 @@ function Toolbar(props: {
     setSwitched((before) => before + 1);
   };
   const { trace, tree } = view;
+  const [shortest, setShortest] = useTyped(min, onMin);
   return (
     <div className="toolbar" data-version={version}>
       <div className="minimap" ref={host} />
@@ -222,9 +224,9 @@ function Toolbar(props: {
           aria-label="Hide shorter than"
           title="Hide spans that are shorter, for example 1ms"
           placeholder="hide < 1ms"
-          aria-invalid={min !== "" && readDuration(min) === undefined}
-          value={min}
-          onChange={(event) => onMin(event.target.value)}
+          aria-invalid={shortest !== "" && readDuration(shortest) === undefined}
+          value={shortest}
+          onChange={(event) => setShortest(event.target.value)}
         />
         <button type="button" className="quiet" onClick={() => view.setZoom(tree.from, tree.to)}>
           Reset zoom

@@ -8,22 +8,22 @@ import { count, counted } from "../text/format";
 import { Icon } from "../ui/glyphs";
 import { Ago, Duration, Loading, Problem, useSettled, useTitle } from "../ui/parts";
 import { setConnected } from "./connection";
+import { Filters } from "./filters";
 import { FirstMinutes } from "./first-minutes";
 import { Header } from "./header";
-import { useSearchChange } from "./search";
 import { useMayChange } from "./shell";
 import { FileButton, FileProblems, useTraceFiles } from "./trace-files";
 
-const FIELDS = [
-  { name: "service", label: "Service" },
-  { name: "name", label: "Name" },
+const FILTERS = [
+  { name: "service", label: "Service", hint: "service" },
+  { name: "name", label: "Name", hint: "name" },
   { name: "minDuration", label: "Longer than", hint: "longer than, e.g. 200ms" },
   { name: "attribute", label: "Attribute", hint: "attribute, e.g. http.route=/cart" },
+  { name: "status", label: "Status", any: "any status", options: ["ok", "error", "unset"] },
 ] as const;
 
 export function TracesScreen() {
   const search = useSearch({ from: "/traces" });
-  const change = useSearchChange();
   const [isPaused, setPaused] = useState(false);
   const [arrived, setArrived] = useState(0);
   const filter = useSettled(search, 250);
@@ -83,28 +83,7 @@ export function TracesScreen() {
         </button>
       </Header>
       <FileProblems files={files} />
-      <form className="filters" aria-label="Filter traces" onSubmit={(event) => event.preventDefault()}>
-        {FIELDS.map((field) => (
-          <input
-            key={field.name}
-            type="search"
-            aria-label={field.label}
-            placeholder={"hint" in field ? field.hint : field.label.toLowerCase()}
-            value={search[field.name] ?? ""}
-            onChange={(event) => change({ [field.name]: event.target.value || undefined }, true)}
-          />
-        ))}
-        <select
-          aria-label="Status"
-          value={search.status ?? ""}
-          onChange={(event) => change({ status: event.target.value || undefined }, false)}
-        >
-          <option value="">any status</option>
-          <option>ok</option>
-          <option>error</option>
-          <option>unset</option>
-        </select>
-      </form>
+      <Filters name="Filter traces" filters={FILTERS} search={search} />
       {found.isPending && <Loading />}
       {found.isError && <Problem error={found.error} retry={() => found.refetch()} />}
       {found.isSuccess && items.length === 0 && <p className="faint pad">No trace matches these filters.</p>}

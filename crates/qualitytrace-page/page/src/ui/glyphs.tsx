@@ -2,6 +2,8 @@
 import type { ReactNode } from "react";
 
 export type Outcome = "passed" | "failed" | "inconclusive" | "flaky" | "running" | "broken" | "stopped";
+/** What a run can end with. */
+export const OUTCOMES = ["passed", "failed", "inconclusive", "broken", "stopped"] as const;
 
 const SHAPES: Record<Outcome, ReactNode> = {
   passed: (
