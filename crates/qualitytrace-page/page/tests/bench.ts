@@ -10,6 +10,8 @@ import { type Server, serve } from "./server";
 const ROUNDS = Number(process.env.QUALITYTRACE_ROUNDS ?? 5);
 const FILE = process.env.QUALITYTRACE_BENCH ?? "/dev/stdout";
 const ZIPKIN = process.env.QUALITYTRACE_ZIPKIN;
+/** How long something may take that is not measured. */
+const DEADLINE = 120_000;
 const VIEWPORT = { width: 1600, height: 900 };
 
 function tell(figure: string, value: string, goal: string): void {
@@ -52,7 +54,7 @@ async function cold<T>(browser: Browser, work: (page: Page, cdp: CDPSession) => 
 /** When the page can be used: what is marked is there, and a second without a long task follows. */
 async function interactive(page: Page, url: string, isReady: string): Promise<number> {
   await page.goto(url, { waitUntil: "commit" });
-  await page.waitForFunction(isReady, undefined, { timeout: 300_000, polling: 50 });
+  await page.waitForFunction(isReady, undefined, { timeout: DEADLINE, polling: 50 });
   return page.evaluate(async () => {
     const global = window as unknown as Measured;
     const mark = performance.getEntriesByName("qt:ready").at(-1)?.startTime ?? performance.now();
@@ -130,7 +132,7 @@ spec:
     assertions: [attr:server.port = 8080]
   pollingProfile:
     strategy: periodic
-    periodic: {retryDelay: 1s, quiet: 300ms, settle: 1s, timeout: 60s}
+    periodic: {retryDelay: 1s, quiet: 300ms, settle: 300ms, timeout: 5s}
 `;
   const headers = { "content-type": "text/yaml" };
   await server.api("/api/tests", { method: "POST", headers, body: text });
@@ -139,12 +141,14 @@ spec:
     headers: { "content-type": "application/json" },
     body: "{}",
   });
-  for (;;) {
+  const url = `${server.url}/test/${name}/run/1/trace`;
+  for (const began = Date.now(); Date.now() - began < DEADLINE; ) {
     const answer = await server.api(`/api/tests/${name}/run/1?without=trace,results,linter`);
     const { state } = (await answer.json()) as { state: string };
-    if (/FINISHED|FAILED|STOPPED/.test(state)) return `${server.url}/test/${name}/run/1/trace`;
+    if (/FINISHED|FAILED|STOPPED/.test(state)) return url;
     await new Promise((done) => setTimeout(done, 100));
   }
+  throw new Error(`the run of ${name} did not end within ${ms(DEADLINE)}`);
 }
 
 const traceId = (digit: string) => digit.repeat(32);

@@ -278,6 +278,24 @@ test("no screen keeps anybody out, in either theme", async ({ shop, demo }) => {
   expect(found).toEqual([]);
 });
 
+test("the frame of the page is there before its scripts, in the colours of the system", async ({
+  browser,
+}) => {
+  await withServer([], async (server) => {
+    for (const [colorScheme, ground] of [
+      ["light", "rgb(255, 255, 255)"],
+      ["dark", "rgb(18, 18, 18)"],
+    ] as const) {
+      const context = await browser.newContext({ javaScriptEnabled: false, colorScheme });
+      const page = await context.newPage();
+      await page.goto(`${server.url}/tests`);
+      await expect(page.locator(".brand svg")).toBeVisible();
+      await expect(page.locator("body")).toHaveCSS("background-color", ground);
+      await context.close();
+    }
+  });
+});
+
 test("an unknown address says so and leads on", async ({ page, context, demo }) => {
   const complaints = watch(page, /status of 404/);
   await context.addCookies([{ name: "qualitytrace", value: demo.token ?? "", url: demo.url }]);

@@ -132,17 +132,23 @@ export const complete = (
   text: string,
   at: number,
   form: "selector" | "assertion" | "expression" | "template",
-  source: Source,
+  source: Source | undefined,
   signal?: AbortSignal,
 ) => {
-  const where = source.kind === "trace" ? { traceId: source.id } : { testId: source.test, run: source.run };
+  const where =
+    source === undefined
+      ? {}
+      : source.kind === "trace"
+        ? { traceId: source.id }
+        : { testId: source.test, run: source.run };
   return ask(client.POST("/api/language/complete", { body: { text, at, in: form, ...where }, signal }));
 };
 
-/** A definition as its author wrote it, with the version to store it against. */
-export async function source(kind: "tests" | "testsuites" | "variablesets", id: string) {
+/** A definition as its author wrote it, with the version to store it against; the newest, or the one with a number. */
+export async function source(kind: "tests" | "testsuites" | "variablesets", id: string, version?: number) {
   const headers = { Accept: "text/yaml" };
-  const found = await text(`/api/${kind}/${encodeURIComponent(id)}/source`, { headers });
+  const wanted = version === undefined ? "" : `?version=${version}`;
+  const found = await text(`/api/${kind}/${encodeURIComponent(id)}/source${wanted}`, { headers });
   return { text: found.text, etag: found.headers.get("ETag") ?? "*" };
 }
 
@@ -212,6 +218,7 @@ export interface TraceFilter {
   name?: string;
   status?: string;
   minDuration?: string;
+  maxDuration?: string;
   attribute?: string;
   take?: number;
   next?: string;

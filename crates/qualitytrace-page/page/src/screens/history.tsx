@@ -6,6 +6,7 @@ import { count, duration, moment } from "../text/format";
 import { changes, quantile } from "../text/statistics";
 import { OutcomeGlyph, outcomeOf, WORDS } from "../ui/glyphs";
 import { Empty, Loading, Problem } from "../ui/parts";
+import { HistoryDetail } from "./history-detail";
 
 const TAKEN = 200;
 const WIDTH = 960;
@@ -26,6 +27,7 @@ export function History({ id }: { id: string }) {
         <h2>Durations</h2>
         <Chart runs={ended} />
       </section>
+      <HistoryDetail id={id} past={ended} />
       <section>
         <h2>Last failures</h2>
         <Failures runs={ended} />

@@ -10,25 +10,41 @@ import {
 } from "react";
 import type { Shape } from "../api/client";
 import { complete, type Source } from "../api/requests";
+import { type Variable, variablesAt } from "../text/template";
 
 type Item = Shape<"Completion">;
-type Form = "selector" | "assertion" | "expression";
+type Form = "selector" | "assertion" | "expression" | "template";
 
 interface Props extends Omit<InputHTMLAttributes<HTMLInputElement>, "onChange" | "value" | "form"> {
-  source: Source;
+  /** The spans that it may be about. */
+  source?: Source;
   language: Form;
+  /** The variables that a template can refer to. */
+  variables?: readonly Variable[];
   /** Whether the text is in the language at all. */
   isOffered?: boolean;
   value: string;
   onChange: (value: string) => void;
   inputRef?: Ref<HTMLInputElement>;
+  onLeave?: () => void;
 }
 
 /** How many items are shown at once. */
 const SHOWN = 10;
 
 export function LanguageInput(props: Props) {
-  const { source, language, isOffered = true, value, onChange, inputRef, onKeyDown, ...rest } = props;
+  const {
+    source,
+    language,
+    variables,
+    isOffered = true,
+    value,
+    onChange,
+    inputRef,
+    onLeave,
+    onKeyDown,
+    ...rest
+  } = props;
   const [items, setItems] = useState<Item[]>([]);
   const [chosen, setChosen] = useState(-1);
   const [caret, setCaret] = useState<number>();
@@ -39,6 +55,12 @@ export function LanguageInput(props: Props) {
   useEffect(() => {
     if (caret === undefined || !isOffered) {
       setItems([]);
+      return;
+    }
+    const known = variablesAt(value.slice(0, caret), variables ?? []);
+    if (known !== undefined) {
+      setItems(known.slice(0, SHOWN));
+      setChosen(-1);
       return;
     }
     const abort = new AbortController();
@@ -56,7 +78,7 @@ export function LanguageInput(props: Props) {
       clearTimeout(timer);
       abort.abort();
     };
-  }, [value, caret, isOffered, language, source]);
+  }, [value, caret, isOffered, language, source, variables]);
 
   const close = () => {
     setCaret(undefined);
@@ -87,7 +109,10 @@ export function LanguageInput(props: Props) {
           onChange(event.target.value);
           setCaret(event.target.selectionStart ?? event.target.value.length);
         }}
-        onBlur={close}
+        onBlur={() => {
+          close();
+          onLeave?.();
+        }}
         onKeyDown={(event) => {
           const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
           if (isOpen && step !== undefined) setChosen((chosen + step + items.length) % items.length);

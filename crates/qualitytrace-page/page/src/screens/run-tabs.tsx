@@ -4,8 +4,7 @@ import { address } from "../api/address";
 import { columns, otlpOfTrace, verdict } from "../api/requests";
 import { bytes, duration, shown } from "../text/format";
 import { Trace } from "../trace/columns";
-import { Icon } from "../ui/glyphs";
-import { Command, Copy, Problem } from "../ui/parts";
+import { AssertButton, Command, Copy, Problem } from "../ui/parts";
 import type { DraftState } from "./draft-state";
 import { JsonBody } from "./json-body";
 import type { Live, RunEvent } from "./live";
@@ -47,7 +46,7 @@ export function TriggerTab({ live, draft }: { live: Live; draft: DraftState }) {
           <>
             <p className="mono strong">
               {reply.status ?? reply.statusCode ?? reply.type}{" "}
-              <AssertOn name="Assert status" onClick={assert("tracetest.response.status", "status")} />
+              <AssertButton name="Assert status" onClick={assert("tracetest.response.status", "status")} />
             </p>
             <Headers
               headers={reply.headers ?? []}
@@ -61,7 +60,7 @@ export function TriggerTab({ live, draft }: { live: Live; draft: DraftState }) {
             {reply.body !== undefined && reply.body !== "" && (
               <>
                 <p>
-                  <AssertOn name="Assert body" onClick={assert("tracetest.response.body", "body")} />
+                  <AssertButton name="Assert body" onClick={assert("tracetest.response.body", "body")} />
                   <span className="faint">
                     {bytes(reply.body.length)}
                     {reply.truncated === true && ", cut by the server"}
@@ -83,15 +82,6 @@ export function TriggerTab({ live, draft }: { live: Live; draft: DraftState }) {
         )}
       </section>
     </div>
-  );
-}
-
-function AssertOn({ name, onClick }: { name: string; onClick: (() => void) | undefined }) {
-  if (onClick === undefined) return null;
-  return (
-    <button type="button" className="assert" aria-label={name} title={name} onClick={onClick}>
-      <Icon name="plus" /> Assert
-    </button>
   );
 }
 
@@ -140,7 +130,7 @@ function Headers(props: {
               <code>{shown(header.value, 2000)}</code>
               {onAssert !== undefined && (
                 <span className="actions">
-                  <AssertOn
+                  <AssertButton
                     name={`Assert ${header.key}`}
                     onClick={() => onAssert(header.key, header.value)}
                   />

@@ -4,7 +4,7 @@ import { Link, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Shape } from "../api/client";
 import { current, type Single, store, testConnection } from "../api/requests";
-import { OutcomeWord } from "../ui/glyphs";
+import { type Outcome, OutcomeWord } from "../ui/glyphs";
 import { Loading, Problem, useTitle } from "../ui/parts";
 import { Header } from "./header";
 import { useMayChange } from "./shell";
@@ -94,11 +94,17 @@ function Resource({ kind, title }: { kind: Single; title: string }) {
 }
 
 const STEPS = [
-  ["portCheck", "The port answers"],
+  ["portCheck", "The port is the usual one"],
   ["connectivity", "A connection is made"],
   ["authentication", "It lets us in"],
   ["fetchTraces", "Traces can be read"],
 ] as const;
+
+function outcomeOfStep(step: Shape<"Connection">["portCheck"] | undefined): Outcome {
+  if (step?.status === "warning") return "inconclusive";
+  if (step?.status === "skipped") return "stopped";
+  return step?.passed === true ? "passed" : "failed";
+}
 
 function ConnectionTest() {
   const [tried, setTried] = useState<Shape<"Connection">>();
@@ -127,11 +133,7 @@ function ConnectionTest() {
       )}
       {taken.map(({ words, step }) => (
         <p key={words}>
-          <OutcomeWord
-            outcome={step?.passed === true ? "passed" : step?.status === "skipped" ? "stopped" : "failed"}
-          >
-            {words}
-          </OutcomeWord>{" "}
+          <OutcomeWord outcome={outcomeOfStep(step)}>{words}</OutcomeWord>{" "}
           <span className="faint">{[step?.message, step?.error].filter(Boolean).join(": ")}</span>
         </p>
       ))}

@@ -1,12 +1,12 @@
 /** One span in full. */
-import { useQuery } from "@tanstack/react-query";
+import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { type Source, type SpanDetail, span } from "../api/requests";
 import { convention } from "../text/conventions";
 import { counted, duration, nanoseconds, shown } from "../text/format";
 import { Icon } from "../ui/glyphs";
-import { Copy, Loading, Problem } from "../ui/parts";
+import { AssertButton, Copy, Loading, Problem } from "../ui/parts";
 
 type Attribute = SpanDetail["attributes"][number];
 const TABS = ["Attributes", "Events", "Links", "Logs", "Raw"] as const;
@@ -27,11 +27,13 @@ export function SpanPanel(props: {
   spanId: string;
   /** How many nanoseconds it starts before its parent. */
   ahead: number;
+  /** The spans of this trace that have links. */
+  linking: readonly string[];
   onShow: (spanId: string) => void;
   onClose: () => void;
   onAssert?: (target: AssertTarget) => void;
 }) {
-  const { source, spanId, ahead, onShow, onClose, onAssert } = props;
+  const { source, spanId, ahead, linking, onShow, onClose, onAssert } = props;
   const [tab, setTab] = useState<(typeof TABS)[number]>("Attributes");
   const [filter, setFilter] = useState("");
   const detail = useQuery({
@@ -48,6 +50,7 @@ export function SpanPanel(props: {
         <>
           <header className="panel-head">
             <h2>{shown(it.name, 300)}</h2>
+            <Copy text={permalink(it.spanId)} name="Copy link to this span" icon="link" />
             <button type="button" className="quiet small" aria-label="Close details" onClick={onClose}>
               <Icon name="close" />
             </button>
@@ -81,7 +84,7 @@ export function SpanPanel(props: {
               </>
             )}
             {tab === "Events" && <Events it={it} />}
-            {tab === "Links" && <Links it={it} onShow={onShow} />}
+            {tab === "Links" && <Links it={it} source={source} linking={linking} onShow={onShow} />}
             {tab === "Logs" && <Logs it={it} />}
             {tab === "Raw" && <pre className="raw">{JSON.stringify(it, null, 2).slice(0, 200_000)}</pre>}
           </div>
@@ -143,14 +146,6 @@ function Facts(props: { it: SpanDetail; ahead: number; onAssert?: (target: Asser
         {it.spanId.slice(0, 8)} <Copy text={it.spanId} name="Copy span id" />
       </dd>
     </dl>
-  );
-}
-
-function AssertButton({ name, onClick }: { name: string; onClick: () => void }) {
-  return (
-    <button type="button" className="assert" aria-label={name} title={name} onClick={onClick}>
-      <Icon name="plus" /> Assert
-    </button>
   );
 }
 
@@ -295,24 +290,68 @@ function Events({ it }: { it: SpanDetail }) {
   ));
 }
 
-function Links({ it, onShow }: { it: SpanDetail; onShow: (spanId: string) => void }) {
-  if (it.links.length === 0) return <p className="faint pad">This span links to no other.</p>;
-  return it.links.map((link) => (
-    <section className="entry" key={`${link.traceId}${link.spanId}`}>
-      <h3 className="mono">
-        {link.traceId === it.traceId ? (
-          <button type="button" className="link" onClick={() => onShow(link.spanId)}>
-            {link.spanId.slice(0, 8)} in this trace
-          </button>
-        ) : (
-          <Link to="/trace/$id" params={{ id: link.traceId }} search={{ span: link.spanId }}>
-            {link.traceId.slice(0, 8)} / {link.spanId.slice(0, 8)}
-          </Link>
-        )}
-      </h3>
-      <Pairs attributes={link.attributes} />
-    </section>
-  ));
+/** The address of a span, without what else is in the address of the view. */
+function permalink(spanId: string): string {
+  return `${location.origin}${location.pathname}?span=${spanId}`;
+}
+
+function Links(props: {
+  it: SpanDetail;
+  source: Source;
+  linking: readonly string[];
+  onShow: (spanId: string) => void;
+}) {
+  const { it, source, linking, onShow } = props;
+  const { from, isPending } = useLinkedFrom(it, source, linking);
+  return (
+    <>
+      {it.links.length === 0 && <p className="faint pad">This span links to no other.</p>}
+      {it.links.map((link) => (
+        <section className="entry" key={`${link.traceId}${link.spanId}`}>
+          <h3 className="mono">
+            {link.traceId === it.traceId ? (
+              <button type="button" className="link" onClick={() => onShow(link.spanId)}>
+                {link.spanId.slice(0, 8)} in this trace
+              </button>
+            ) : (
+              <Link to="/trace/$id" params={{ id: link.traceId }} search={{ span: link.spanId }}>
+                {link.traceId.slice(0, 8)} / {link.spanId.slice(0, 8)}
+              </Link>
+            )}
+          </h3>
+          <Pairs attributes={link.attributes} />
+        </section>
+      ))}
+      {(from.length > 0 || isPending) && <h3 className="pad">Linked from</h3>}
+      {from.map((one) => (
+        <section className="entry" key={one.spanId}>
+          <button type="button" className="link" onClick={() => onShow(one.spanId)}>
+            {shown(one.name, 200)}
+          </button>{" "}
+          <span className="faint">{shown(one.service, 100)}</span>
+        </section>
+      ))}
+    </>
+  );
+}
+
+/** Spans with links that are asked for when the links to one of them are looked at. */
+export const MOST_LINKING = 50;
+
+/** The spans of this trace that link to a span. Columns say which have links, and details say where they lead. */
+function useLinkedFrom(it: SpanDetail, source: Source, linking: readonly string[]) {
+  const asked = useQueries({
+    queries: linking
+      .filter((id) => id !== it.spanId)
+      .slice(0, MOST_LINKING)
+      .map((id) => ({ queryKey: ["span", source, id], queryFn: () => span(source, id), staleTime: 60_000 })),
+  });
+  const leadsHere = (link: SpanDetail["links"][number]) =>
+    link.traceId === it.traceId && link.spanId === it.spanId;
+  return {
+    from: asked.flatMap(({ data }) => (data?.links.some(leadsHere) ? [data] : [])),
+    isPending: asked.some((one) => one.isPending),
+  };
 }
 
 function Logs({ it }: { it: SpanDetail }) {

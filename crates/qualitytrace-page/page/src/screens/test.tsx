@@ -15,11 +15,12 @@ import { useMayChange } from "./shell";
 import { useStart, VariablesDialog } from "./start-run";
 import { entryPoint } from "./tests";
 import { useUnsavedGuard } from "./unsaved";
+import { Versions } from "./versions";
 
 // Reading YAML takes as much code as a screen: it comes when it is needed.
 const TriggerForm = lazy(() => import("./trigger-form").then(({ TriggerForm: form }) => ({ default: form })));
 
-const TABS = ["runs", "history", "definition"] as const;
+const TABS = ["runs", "history", "definition", "versions"] as const;
 
 export function TestScreen() {
   const { id } = useParams({ from: "/test/$id" });
@@ -71,6 +72,9 @@ export function TestScreen() {
       )}
       {known.data !== undefined && tab === "history" && <History id={id} />}
       {known.data !== undefined && tab === "definition" && <Definition id={id} mayChange={mayChange} />}
+      {known.data !== undefined && tab === "versions" && (
+        <Versions id={id} last={known.data.spec.version ?? 1} search={search} mayChange={mayChange} />
+      )}
       <VariablesDialog start={start} />
     </>
   );

@@ -6,13 +6,14 @@ import { Flame } from "../draw/flame";
 import { Minimap } from "../draw/minimap";
 import { Waterfall } from "../draw/waterfall";
 import { counted, duration, readDuration } from "../text/format";
+import { FLAG } from "../trace/columns";
 import { Follower } from "../trace/follower";
 import { View } from "../trace/view";
 import { Loading, Problem } from "../ui/parts";
 import { onThemeChange } from "../ui/theme";
 import { useEventTimes } from "./event-times";
 import { useTyped } from "./filters";
-import { type AssertTarget, SpanPanel } from "./span-panel";
+import { type AssertTarget, MOST_LINKING, SpanPanel } from "./span-panel";
 import { TraceGraph } from "./trace-graph";
 import { TraceSearch } from "./trace-search";
 import { TraceTable } from "./trace-table";
@@ -146,6 +147,7 @@ export function TraceView(props: TraceViewProps) {
             source={source}
             spanId={wanted}
             ahead={view.ahead(view.trace.row(wanted))}
+            linking={linkingSpans(view)}
             onShow={(span) => onSearch({ span }, false)}
             onClose={() => onSearch({ span: undefined }, true)}
             onAssert={onAssert}
@@ -154,6 +156,14 @@ export function TraceView(props: TraceViewProps) {
       </div>
     </div>
   );
+}
+
+/** The first spans that have links. */
+function linkingSpans({ trace }: View): string[] {
+  const found: string[] = [];
+  for (let row = 0; row < trace.total && found.length <= MOST_LINKING; row += 1)
+    if ((trace.flags[row] & FLAG.links) !== 0) found.push(trace.id(row));
+  return found;
 }
 
 function Toolbar(props: {

@@ -8,9 +8,11 @@ import { count, counted } from "../text/format";
 import { Icon } from "../ui/glyphs";
 import { Ago, Duration, Loading, Problem, useSettled, useTitle } from "../ui/parts";
 import { setConnected } from "./connection";
+import { DurationHistogram } from "./duration-histogram";
 import { Filters } from "./filters";
 import { FirstMinutes } from "./first-minutes";
 import { Header } from "./header";
+import { useSearchChange } from "./search";
 import { useMayChange } from "./shell";
 import { FileButton, FileProblems, useTraceFiles } from "./trace-files";
 
@@ -18,12 +20,14 @@ const FILTERS = [
   { name: "service", label: "Service", hint: "service" },
   { name: "name", label: "Name", hint: "name" },
   { name: "minDuration", label: "Longer than", hint: "longer than, e.g. 200ms" },
+  { name: "maxDuration", label: "Shorter than", hint: "shorter than, e.g. 2s" },
   { name: "attribute", label: "Attribute", hint: "attribute, e.g. http.route=/cart" },
   { name: "status", label: "Status", any: "any status", options: ["ok", "error", "unset"] },
 ] as const;
 
 export function TracesScreen() {
   const search = useSearch({ from: "/traces" });
+  const change = useSearchChange();
   const [isPaused, setPaused] = useState(false);
   const [arrived, setArrived] = useState(0);
   const filter = useSettled(search, 250);
@@ -87,6 +91,10 @@ export function TracesScreen() {
       {found.isPending && <Loading />}
       {found.isError && <Problem error={found.error} retry={() => found.refetch()} />}
       {found.isSuccess && items.length === 0 && <p className="faint pad">No trace matches these filters.</p>}
+      <DurationHistogram
+        durations={items.map((trace) => trace.duration)}
+        onChoose={(minDuration, maxDuration) => change({ minDuration, maxDuration }, false)}
+      />
       {items.length > 0 && <Table items={items} />}
       {found.hasNextPage && (
         <p className="pad">

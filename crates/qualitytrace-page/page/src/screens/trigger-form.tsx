@@ -1,11 +1,14 @@
 /** A form for the trigger of a test, beside its text: each edits the other. */
-import { useId, useState } from "react";
+import { useQuery } from "@tanstack/react-query";
+import { useId, useMemo, useState } from "react";
 import { Refused, type Shape } from "../api/client";
-import { triggerMethods, tryTrigger } from "../api/requests";
+import { triggerMethods, tryTrigger, variableSets } from "../api/requests";
 import { type Definition, read, value, withTrigger, withValue } from "../text/definition";
 import { duration, shown } from "../text/format";
+import type { Variable } from "../text/template";
 import { Icon } from "../ui/glyphs";
 import { Problem } from "../ui/parts";
+import { LanguageInput } from "./language-input";
 import { type Field, TRIGGERS, type TriggerType } from "./trigger-fields";
 
 export function TriggerForm({ text, onChange }: { text: string; onChange: (text: string) => void }) {
@@ -138,23 +141,25 @@ function Line(props: {
   const { id, text, hint, isList, onChange } = props;
   const [typed, setTyped] = useState<string>();
   return (
-    <input
+    <LanguageInput
       id={id}
       className="mono"
-      spellCheck={false}
+      language="template"
+      variables={useVariables()}
       placeholder={hint}
       value={typed ?? text}
-      onChange={(event) => {
-        if (isList) setTyped(event.target.value);
-        onChange(event.target.value);
+      onChange={(to) => {
+        if (isList) setTyped(to);
+        onChange(to);
       }}
-      onBlur={() => setTyped(undefined)}
+      onLeave={() => setTyped(undefined)}
     />
   );
 }
 
 function Pairs(props: { label: string; pairs: string[][]; onChange: (pairs: string[][]) => void }) {
   const { label, pairs, onChange } = props;
+  const variables = useVariables();
   const put = (at: number, pair: string[]) =>
     onChange(pairs.map((one, index) => (index === at ? pair : one)));
   return (
@@ -169,11 +174,13 @@ function Pairs(props: { label: string; pairs: string[][]; onChange: (pairs: stri
             value={key}
             onChange={(event) => put(at, [event.target.value, held])}
           />
-          <input
+          <LanguageInput
             className="mono"
+            language="template"
+            variables={variables}
             aria-label={`${label} value ${at + 1}`}
             value={held}
-            onChange={(event) => put(at, [key, event.target.value])}
+            onChange={(to) => put(at, [key, to])}
           />
           <button
             type="button"
@@ -190,6 +197,19 @@ function Pairs(props: { label: string; pairs: string[][]; onChange: (pairs: stri
       </button>
     </fieldset>
   );
+}
+
+/** The variables of all sets; a name that several have is there once. */
+function useVariables(): readonly Variable[] {
+  const known = useQuery({ queryKey: ["variable sets"], queryFn: variableSets, staleTime: 60_000 });
+  const { data } = known;
+  return useMemo(() => {
+    const sets = new Map<string, string[]>();
+    for (const { spec } of data?.items ?? [])
+      for (const { key = "" } of spec.values ?? [])
+        sets.set(key, [...(sets.get(key) ?? []), spec.name ?? spec.id ?? ""]);
+    return [...sets].sort().map(([name, held]) => ({ name, detail: held.join(", ") }));
+  }, [data]);
 }
 
 /** Asks the server of a trigger what it offers. */

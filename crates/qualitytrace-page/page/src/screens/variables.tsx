@@ -1,11 +1,14 @@
 /** Variable sets: `/variablesets`. Secrets stay masked. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { source, store, variableSets } from "../api/requests";
+import { readDotenv } from "../text/dotenv";
 import { counted, shown } from "../text/format";
 import { Command, Empty, Loading, Problem, useTitle } from "../ui/parts";
 import { Header } from "./header";
 import { Dialog, useMayChange } from "./shell";
+import { VariableComparison } from "./variable-comparison";
 
 const TEMPLATE = `type: VariableSet
 spec:
@@ -19,6 +22,7 @@ export function VariablesScreen() {
   const known = useQuery({ queryKey: ["variable sets"], queryFn: variableSets });
   const mayChange = useMayChange();
   const [edited, setEdited] = useState<string | null>();
+  const search = useSearch({ from: "/variablesets" });
   useTitle("Variables");
   return (
     <>
@@ -36,6 +40,9 @@ export function VariablesScreen() {
           <p>There are no variable sets yet. Tests refer to their values as ${"{var:NAME}"}.</p>
           <Command text="qualitytrace apply variableset -f staging.yaml" />
         </Empty>
+      )}
+      {known.data !== undefined && known.data.count > 1 && (
+        <VariableComparison sets={known.data.items.map(({ spec }) => spec)} search={search} />
       )}
       <div className="scroll sections">
         {(known.data?.items ?? []).map(({ spec }) => (
@@ -66,6 +73,44 @@ export function VariablesScreen() {
       </div>
       {edited !== undefined && <Editor id={edited ?? undefined} onClose={() => setEdited(undefined)} />}
     </>
+  );
+}
+
+/** Lines of a dotenv file become values of the set. */
+function PasteDotenv({ text, onChange }: { text: string; onChange: (text: string) => void }) {
+  const [pasted, setPasted] = useState("");
+  const { pairs, unread } = readDotenv(pasted);
+  const add = async () => {
+    // Reading YAML takes as much code as a screen: it comes when it is needed.
+    const { withVariables } = await import("../text/definition");
+    onChange(withVariables(text, pairs));
+    setPasted("");
+  };
+  return (
+    <details>
+      <summary>Paste a .env file</summary>
+      <textarea
+        aria-label="Lines of a .env file"
+        className="mono"
+        rows={5}
+        spellCheck={false}
+        placeholder={"GATEWAY=http://localhost:8080"}
+        value={pasted}
+        onChange={(event) => setPasted(event.target.value)}
+      />
+      {unread.length > 0 && (
+        <p className="diagnostic plain">
+          {unread.length === 1 ? "Line" : "Lines"} {unread.slice(0, 10).join(", ")} cannot be read: NAME=value
+          is expected.
+        </p>
+      )}
+      <p>
+        <button type="button" disabled={pairs.length === 0} onClick={add}>
+          Add {counted(pairs.length, "value")}
+        </button>{" "}
+        <span className="faint">Names such as PASSWORD, TOKEN or API_KEY become secrets.</span>
+      </p>
+    </details>
   );
 }
 
@@ -101,6 +146,7 @@ function Editor({ id, onClose }: { id: string | undefined; onClose: () => void }
           value={value}
           onChange={(event) => setText(event.target.value)}
         />
+        <PasteDotenv text={value} onChange={setText} />
         {problem !== undefined && <Problem error={problem} />}
         <div className="buttons">
           <button type="button" onClick={onClose}>

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { read, value, withTrigger, withValue } from "./definition";
+import { read, value, withTrigger, withValue, withVariables } from "./definition";
 
 const TEXT = `# who looks after it
 type: Test
@@ -66,4 +66,31 @@ test("aliases of a hostile text are not multiplied", () => {
     .join("\n")}\nspec: {trigger: *j}\n`;
   const definition = read(bomb);
   expect(() => value(definition, ["spec", "trigger"])).not.toThrow("out of memory");
+});
+
+test("values are added to a variable set and replaced in it; comments stay, and secrets are secret", () => {
+  const text = `type: VariableSet
+spec:
+  name: staging # the old one
+  values:
+  - key: GATEWAY # where the shop is
+    value: http://localhost:8080
+`;
+  const pairs = [
+    { key: "GATEWAY", value: "http://shop" },
+    { key: "DB_PASSWORD", value: "1234" },
+  ];
+  expect(withVariables(text, pairs)).toBe(`type: VariableSet
+spec:
+  name: staging # the old one
+  values:
+  - key: GATEWAY # where the shop is
+    value: http://shop
+  - key: DB_PASSWORD
+    value: "1234"
+    type: secret
+`);
+  expect(withVariables("type: VariableSet\nspec:\n  name: new\n", [{ key: "A", value: "b" }])).toContain(
+    "key: A",
+  );
 });

@@ -1,5 +1,6 @@
 /** A definition's text and what stands in it: a form reads and changes parts of it, and the rest stays as written. */
-import { type Document, isMap, parseAllDocuments } from "yaml";
+import { type Document, isMap, isSeq, parseAllDocuments } from "yaml";
+import { isSecretName, type Pair } from "./dotenv";
 
 export type Path = readonly (string | number)[];
 
@@ -49,6 +50,24 @@ export function withTrigger(text: string, type: string, block: string, details: 
   const { document } = read(text);
   if (document === undefined) return text;
   document.setIn(["spec", "trigger"], document.createNode({ type, [block]: details }));
+  return written(document, text);
+}
+
+/** The text of a variable set with these values too; those that are there already are replaced. */
+export function withVariables(text: string, pairs: readonly Pair[]): string {
+  const { document } = read(text);
+  if (document === undefined) return text;
+  const held = document.getIn(["spec", "values"]);
+  const keys = isSeq(held) ? held.items.map((item) => (isMap(item) ? String(item.get("key")) : "")) : [];
+  if (keys.length === 0) document.setIn(["spec", "values"], document.createNode([]));
+  for (const { key, value: to } of pairs) {
+    const at = keys.indexOf(key);
+    if (at >= 0) document.setIn(["spec", "values", at, "value"], to);
+    else {
+      const secret = isSecretName(key) ? { type: "secret" } : {};
+      document.addIn(["spec", "values"], document.createNode({ key, value: to, ...secret }));
+    }
+  }
   return written(document, text);
 }
 

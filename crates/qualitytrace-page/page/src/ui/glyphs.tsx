@@ -97,6 +97,7 @@ const ICONS = {
   next: "m6 3 5 5-5 5",
   previous: "m10 3-5 5 5 5",
   stop: "M4 4h8v8H4z",
+  link: "M6.5 9.5l3-3M7 5l1.6-1.6a2.9 2.9 0 0 1 4 4L11 9M9 11l-1.6 1.6a2.9 2.9 0 0 1-4-4L5 7",
 } as const;
 
 export function Icon({ name }: { name: keyof typeof ICONS }) {

@@ -49,7 +49,7 @@ export function useSettled<T>(value: T, after: number): T {
 }
 
 /** Copies a text; the button says so for a moment. */
-export function Copy({ text, name }: { text: string; name: string }) {
+export function Copy({ text, name, icon = "copy" }: { text: string; name: string; icon?: "copy" | "link" }) {
   const [isCopied, setCopied] = useState(false);
   const copy = async () => {
     await navigator.clipboard?.writeText(text);
@@ -58,7 +58,17 @@ export function Copy({ text, name }: { text: string; name: string }) {
   };
   return (
     <button type="button" className="quiet small" aria-label={name} title={name} onClick={copy}>
-      <Icon name={isCopied ? "check" : "copy"} />
+      <Icon name={isCopied ? "check" : icon} />
+    </button>
+  );
+}
+
+/** Begins an assertion. */
+export function AssertButton({ name, onClick }: { name: string; onClick: (() => void) | undefined }) {
+  if (onClick === undefined) return null;
+  return (
+    <button type="button" className="assert" aria-label={name} title={name} onClick={onClick}>
+      <Icon name="plus" /> Assert
     </button>
   );
 }

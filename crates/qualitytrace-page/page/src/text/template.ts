@@ -1,0 +1,34 @@
+/** Texts of triggers, in which variables stand as `${var:NAME}`. */
+
+export interface Variable {
+  name: string;
+  /** Where it is. */
+  detail: string;
+}
+
+/** A variable to write, and what it replaces. */
+export interface Offer {
+  label: string;
+  insert: string;
+  kind: "variable";
+  detail: string;
+  from: number;
+  to: number;
+}
+
+/** The variables that can stand at the end of a text; undefined if none is begun there. */
+export function variablesAt(before: string, variables: readonly Variable[]): Offer[] | undefined {
+  const begun = /\$\{\s*(?:var|env):([\w.-]*)$/.exec(before);
+  if (begun === null) return undefined;
+  const to = before.length;
+  return variables
+    .filter(({ name }) => name.toLowerCase().startsWith(begun[1].toLowerCase()) && name !== begun[1])
+    .map(({ name, detail }) => ({
+      label: name,
+      insert: name,
+      kind: "variable",
+      detail,
+      from: to - begun[1].length,
+      to,
+    }));
+}
