@@ -5,7 +5,8 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
-import { expect, test } from "./server";
+import { send } from "./bench-load";
+import { expect, type Server, serve, test } from "./server";
 
 const DOCS = new URL("../../../../docs/images/", import.meta.url).pathname;
 const everything = process.env.QUALITYTRACE_SCREENSHOTS;
@@ -57,6 +58,7 @@ const SCREENS: Record<string, string> = {
   test: "/test/shop-checkout",
   history: "/test/shop-checkout?tab=history",
   definition: "/test/shop-checkout?tab=definition",
+  versions: "/test/shop-checkout?tab=versions",
   trace: `${RUN}/trace`,
   flame: `${RUN}/trace?view=flame`,
   graph: `${RUN}/trace?view=graph`,
@@ -89,5 +91,56 @@ test("every screen", async ({ shop, demo }) => {
     await shop.goto(`${demo.url}${RUN}/trace`);
     await draft(shop);
     await shoot(shop, everything ?? "", `draft-${theme}`, theme);
+  }
+});
+
+/** Screens of a server of its own, in both themes. */
+async function shootAll(page: Page, server: Server, screens: Record<string, string>): Promise<void> {
+  mkdirSync(everything ?? "", { recursive: true });
+  for (const theme of ["light", "dark"] as const) {
+    for (const [name, path] of Object.entries(screens)) {
+      await page.goto(server.url + path);
+      await shoot(page, everything ?? "", `${name}-${theme}`, theme);
+    }
+  }
+}
+
+test("every list of an empty server", async ({ page }) => {
+  test.skip(everything === undefined, "the pictures of the documentation are wanted");
+  const server = await serve();
+  try {
+    await shootAll(page, server, {
+      "empty-tests": "/tests",
+      "empty-runs": "/runs",
+      "empty-traces": "/traces",
+      "empty-suites": "/testsuites",
+      "empty-variables": "/variablesets",
+      "empty-status": "/status",
+      "empty-nothing": "/nothing/here",
+      "empty-trace": `/trace/${"1".repeat(32)}`,
+      "empty-compare": "/compare",
+    });
+  } finally {
+    await server.stop();
+  }
+});
+
+test("a trace of 50,000 spans", async ({ page }) => {
+  test.skip(everything === undefined, "the pictures of the documentation are wanted");
+  const server = await serve();
+  const trace = "5".repeat(32);
+  try {
+    await send(server, trace, 0, 50_000, 50_000);
+    const span = `${"0".repeat(12)}0101`;
+    await shootAll(page, server, {
+      "large-trace": `/trace/${trace}?span=${span}`,
+      "large-search": `/trace/${trace}?q=operation+12`,
+      "large-flame": `/trace/${trace}?view=flame`,
+      "large-graph": `/trace/${trace}?view=graph`,
+      "large-table": `/trace/${trace}?view=table`,
+      "large-traces": "/traces",
+    });
+  } finally {
+    await server.stop();
   }
 });

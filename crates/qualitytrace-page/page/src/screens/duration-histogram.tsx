@@ -2,6 +2,9 @@
 import { counted, duration } from "../text/format";
 import { histogram } from "../text/statistics";
 
+/** A bound, which is a round number. */
+const round = (ns: number) => duration(ns).replace(/\.0+ /, " ");
+
 export function DurationHistogram(props: {
   durations: number[];
   onChoose: (minDuration: string, maxDuration: string) => void;
@@ -17,12 +20,12 @@ export function DurationHistogram(props: {
           key={from}
           type="button"
           disabled={count === 0}
-          aria-label={`${duration(from)} to ${duration(to)}: ${counted(count, "trace")}`}
-          title={`${duration(from)} to ${duration(to)}: ${counted(count, "trace")}`}
+          aria-label={`${round(from)} to ${round(to)}: ${counted(count, "trace")}`}
+          title={`${round(from)} to ${round(to)}: ${counted(count, "trace")}`}
           onClick={() => onChoose(`${from}ns`, `${to}ns`)}
         >
           <i style={{ height: `${(count / most) * 100}%` }} />
-          <span>{duration(from)}</span>
+          <span>{round(from)}</span>
         </button>
       ))}
     </fieldset>

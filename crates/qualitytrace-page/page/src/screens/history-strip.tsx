@@ -20,7 +20,9 @@ export function HistoryStrip({ history }: { history: Past[] }) {
     <svg className="strip" width={LENGTH * STEP} height={HEIGHT} role="img" aria-label={summary(outcomes)}>
       {past.map((one, index) => {
         const outcome = outcomes[index];
-        const tall = Math.max(4, Math.sqrt(Number(one.duration ?? 0) / longest) * (HEIGHT - 4));
+        // Without a duration the outcome is all that is told.
+        const share = one.duration === null ? 0.7 : Math.sqrt(Number(one.duration ?? 0) / longest);
+        const tall = Math.max(4, share * (HEIGHT - 4));
         const x = index * STEP;
         const title = `run ${one.run}: ${outcome}${one.duration ? `, ${duration(Number(one.duration))}` : ""}`;
         return (

@@ -111,7 +111,7 @@ function Chart({ runs: past }: { runs: RunSummary[] }) {
           </g>
         );
       })}
-      <text x={x(0)} y={HEIGHT - 4}>{`run ${past[0].run}`}</text>
+      <text x={x(0) - wide / 2} y={HEIGHT - 4}>{`run ${past[0].run}`}</text>
       {past.length > 4 && (
         <text x={x(past.length - 1)} y={HEIGHT - 4} textAnchor="end">
           {`run ${past[past.length - 1].run}`}

@@ -60,11 +60,11 @@ export function TriggerTab({ live, draft }: { live: Live; draft: DraftState }) {
             {reply.body !== undefined && reply.body !== "" && (
               <>
                 <p>
-                  <AssertButton name="Assert body" onClick={assert("tracetest.response.body", "body")} />
                   <span className="faint">
                     {bytes(reply.body.length)}
                     {reply.truncated === true && ", cut by the server"}
-                  </span>
+                  </span>{" "}
+                  <AssertButton name="Assert body" onClick={assert("tracetest.response.body", "body")} />
                 </p>
                 <JsonBody
                   text={reply.body}

@@ -4,7 +4,6 @@ import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import { useState } from "react";
 import type { Shape } from "../api/client";
 import { startSuite, suite, suiteRun, suiteRuns, suites } from "../api/requests";
-import { counted } from "../text/format";
 import { Icon, type Outcome, OutcomeGlyph, OutcomeWord } from "../ui/glyphs";
 import { Ago, Command, Duration, Empty, Loading, Problem, useTitle } from "../ui/parts";
 import { Filters, matches } from "./filters";
@@ -193,7 +192,7 @@ export function SuiteRunScreen() {
             <thead>
               <tr>
                 <th>Step</th>
-                <th className="right">Assertions</th>
+                <th className="right">Specs</th>
                 <th className="right">Duration</th>
                 <th className="gantt">Time</th>
               </tr>
@@ -216,14 +215,17 @@ export function SuiteRunScreen() {
                         </span>
                       </span>
                     </th>
-                    <td className="right number">{counted(step.result?.results?.length ?? 0, "spec")}</td>
+                    <td className="right number">{step.result?.results?.length ?? 0}</td>
                     <td className="right">
                       <Duration ns={lasted(step.createdAt, step.completedAt)} />
                     </td>
                     <td className="gantt">
                       <i
                         className={outcomeOfStep(step)}
-                        style={{ left: `${from * 100}%`, width: `${Math.max(0.5, (to - from) * 100)}%` }}
+                        style={{
+                          left: along(from),
+                          width: `calc((100% - 28px) * ${Math.max(0.005, to - from)})`,
+                        }}
                       />
                     </td>
                   </tr>
@@ -236,6 +238,9 @@ export function SuiteRunScreen() {
     </>
   );
 }
+
+/** A place in a cell of the chart, between its paddings. */
+const along = (share: number) => `calc(12px + (100% - 28px) * ${share})`;
 
 /** The test of a step. A run does not name its test, but the suite names its steps. */
 function testOf(_step: Step, planned: Shape<"StepSpec"> | undefined): string {

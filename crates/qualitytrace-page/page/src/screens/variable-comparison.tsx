@@ -54,7 +54,7 @@ function Table({ a, b }: { a: VariableSet; b: VariableSet }) {
   });
   const different = rows.filter(({ how }) => how !== "same" && how !== "secret").length;
   return (
-    <section className="sections" aria-label="Comparison">
+    <section className="variables-compared" aria-label="Comparison">
       <output aria-label="Summary" className="faint">
         {different === 0 ? "Nothing differs." : `${counted(different, "variable")} of ${rows.length} differ.`}
       </output>
@@ -77,13 +77,23 @@ function Table({ a, b }: { a: VariableSet; b: VariableSet }) {
               <td>
                 <Shown value={right} />
               </td>
-              <td>{how === "secret" ? "secrets are not compared" : how === "same" ? "" : how}</td>
+              <td>{said(how, a.name ?? "", b.name ?? "")}</td>
             </tr>
           ))}
         </tbody>
       </table>
     </section>
   );
+}
+
+function said(how: Difference, a: string, b: string): string {
+  return {
+    same: "",
+    differs: "differs",
+    "only in A": `only in ${a}`,
+    "only in B": `only in ${b}`,
+    secret: "secrets are not compared",
+  }[how];
 }
 
 function Shown({ value }: { value: Value | undefined }) {

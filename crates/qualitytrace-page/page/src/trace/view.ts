@@ -1,6 +1,6 @@
 /** What a reader sees of a trace: open and closed subtrees, selection, matches, zoom. No DOM, no React. */
 import { Axis, type Gap, longGap } from "./axis";
-import type { Trace } from "./columns";
+import { Trace } from "./columns";
 import type { Group } from "./groups";
 import { criticalPath, groupOf, type Layout, layout, parentOf, visible } from "./layout";
 import { type Slot, slots } from "./palette";
@@ -43,7 +43,8 @@ export class View {
 
   constructor(trace: Trace) {
     this.trace = trace;
-    this.tree = layout(trace, true);
+    // `sync` lays it out.
+    this.tree = layout(new Trace());
     this.sync();
   }
 
