@@ -190,14 +190,17 @@ impl Columns {
         self.change(self.revision(), 0);
     }
 
-    /// Sets the times of the trigger, which may be shown before it has ended.
-    pub(crate) fn set_trigger(&mut self, start: Timestamp, end: Option<Timestamp>) {
+    /// Sets the times of the trigger, which may be shown before it has ended. Returns whether they are new.
+    pub(crate) fn set_trigger(&mut self, start: Timestamp, end: Option<Timestamp>) -> bool {
+        let mut is_new = false;
         let linked = self.linked.iter_mut().map(|linked| &mut linked.rows);
         for rows in std::iter::once(&mut self.sent).chain(linked) {
             if let Some(trigger) = rows.first_mut().filter(|_| self.has_trigger) {
+                is_new |= (trigger.start, trigger.end) != (start, end);
                 (trigger.start, trigger.end) = (start, end);
             }
         }
+        is_new
     }
 
     /// Adds a span. Returns its row if that was there before and has changed.

@@ -71,6 +71,11 @@ impl Source {
         Self { store, ingest }
     }
 
+    /// Returns the store of the spans.
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// Returns the ingest that receives the spans.
     pub fn ingest(&self) -> &Arc<Ingest> {
         &self.ingest

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Trace;
@@ -16,13 +17,21 @@ use crate::cache::Cache;
 use crate::clock;
 use crate::columns::Columns;
 use crate::otlp::heads::Head;
+use crate::redact::Redactor;
 use crate::source::{Cursor, NewChunk, Source};
 use crate::store;
+use crate::variables::Withheld;
+use crate::wire::columns::Asked;
 
 /// Columns may hold one part of this many of the API's memory.
 const COLUMNS_PART: u64 = 4;
 /// Decoded traces may hold one part of this many.
 const DECODED_PART: u64 = 2;
+
+/// Responses that are kept with the columns of a trace.
+const MAX_RESPONSES: usize = 4;
+/// The size of the largest response that is kept.
+const MAX_RESPONSE_BYTES: usize = 256 << 10;
 
 /// A trace, with the trigger of a run as its root if there is one.
 pub(crate) type Key = (TraceId, Option<SpanId>);
@@ -55,10 +64,18 @@ pub(crate) struct Version {
 /// The columns of a trace to which spans are still added.
 #[derive(Debug)]
 pub(crate) struct LiveColumns {
-    pub(crate) columns: Columns,
+    columns: Columns,
     cursor: Cursor,
+    /// Redacts the secrets of the trace.
+    redactor: Redactor,
+    /// The mark of those secrets.
+    mark: Option<u64>,
     /// When the store was last asked for new spans.
     asked: Option<Instant>,
+    /// Responses made of the columns as they are: all who follow a trace ask for the same rows.
+    responses: Vec<(Asked, Bytes)>,
+    /// The bytes that the cache has counted.
+    counted: u64,
 }
 
 impl TraceCache {
@@ -98,14 +115,13 @@ impl TraceCache {
         self.columns.get(key).is_some()
     }
 
-    /// Reads the columns of a trace, with all that arrived before the call.
-    pub(crate) async fn columns<T>(
+    /// Returns the columns of a trace, with all that arrived before the call.
+    pub(crate) async fn columns(
         &self,
         source: &Source,
         key: Key,
         trigger: Option<&Head<'_>>,
-        read: impl FnOnce(&Columns) -> T,
-    ) -> Result<T, store::Error> {
+    ) -> Result<Arc<Mutex<LiveColumns>>, store::Error> {
         let called = Instant::now();
         let live = self.columns.get(&key).unwrap_or_else(|| {
             let new = Arc::new(Mutex::new(LiveColumns::new(key.0, trigger)));
@@ -113,24 +129,66 @@ impl TraceCache {
             new
         });
         let mut own = live.lock().await;
-        let before = own.columns.bytes();
         // What others asked for since the call is as new as what this one would get.
         if own.asked.is_none_or(|asked| asked < called) {
             own.read_on(source, key.0, trigger).await?;
         }
-        if let Some(trigger) = trigger {
-            own.columns.set_trigger(trigger.start, trigger.end);
+        if let Some(trigger) = trigger
+            && own.columns.set_trigger(trigger.start, trigger.end)
+        {
+            own.responses.clear();
         }
-        if own.columns.bytes() != before {
-            self.columns.keep(key, Arc::clone(&live), own.columns.bytes());
+        let bytes = own.bytes();
+        if bytes != own.counted {
+            own.counted = bytes;
+            self.columns.keep(key, Arc::clone(&live), bytes);
         }
-        Ok(read(&own.columns))
+        drop(own);
+        Ok(live)
     }
 }
 
 impl LiveColumns {
     fn new(trace: TraceId, trigger: Option<&Head<'_>>) -> Self {
-        Self { columns: Columns::new(trace, trigger), cursor: Cursor::noticing_removal(), asked: None }
+        Self {
+            columns: Columns::new(trace, trigger),
+            cursor: Cursor::noticing_removal(),
+            redactor: Redactor::default(),
+            mark: None,
+            asked: None,
+            responses: Vec::new(),
+            counted: 0,
+        }
+    }
+
+    pub(crate) fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// Returns the redactor of the secrets that the trace may contain.
+    pub(crate) fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
+    /// Returns the response to a request, which is made once for all that ask for the same.
+    pub(crate) fn response(&mut self, asked: Asked, make: impl FnOnce(&Self) -> Bytes) -> Bytes {
+        if let Some((_, kept)) = self.responses.iter().find(|(known, _)| *known == asked) {
+            return kept.clone();
+        }
+        let made = make(self);
+        if made.len() <= MAX_RESPONSE_BYTES {
+            if self.responses.len() == MAX_RESPONSES {
+                self.responses.remove(0);
+            }
+            self.responses.push((asked, made.clone()));
+        }
+        made
+    }
+
+    /// The bytes that it takes in memory, roughly.
+    fn bytes(&self) -> u64 {
+        let responses: usize = self.responses.iter().map(|(_, kept)| kept.len()).sum();
+        self.columns.bytes() + responses as u64
     }
 
     /// Adds what has arrived since it was last read.
@@ -141,14 +199,18 @@ impl LiveColumns {
         trigger: Option<&Head<'_>>,
     ) -> Result<(), store::Error> {
         let asked = Instant::now();
-        let Self { columns, cursor, .. } = self;
+        // Whoever finds this read cut off reads again: its spans may be here without their redactor.
+        self.asked = None;
+        let Self { columns, cursor, responses, .. } = self;
         let mut is_restarted = false;
         let add = |new: NewChunk| match new {
             NewChunk::Restart => {
                 *columns = Columns::new(trace, trigger);
+                responses.clear();
                 is_restarted = true;
             }
             NewChunk::Chunk(chunk) => {
+                responses.clear();
                 if let Err(error) = columns.deliver(chunk.arrived, &chunk.data) {
                     // Only checked bytes are stored, so the database is damaged.
                     tracing::error!(%error, %trace, "a stored chunk cannot be read and is left out");
@@ -159,6 +221,13 @@ impl LiveColumns {
         columns.finish();
         if is_restarted {
             columns.change_all(clock::now());
+        }
+        // After the spans: a secret is stored before it can be in one.
+        let withheld = Withheld::of(source.store(), &[trace]).await?;
+        let mark = Some(withheld.mark(trace));
+        if self.mark != mark {
+            (self.redactor, self.mark) = (withheld.redactor(trace)?, mark);
+            self.responses.clear();
         }
         self.asked = Some(asked);
         Ok(())

@@ -34,6 +34,11 @@ impl Default for Success {
     }
 }
 
+/// Whether the response to a request is serialized at once.
+pub(super) fn is_small(memory: &Memory) -> bool {
+    memory.held() < INLINE_BYTES
+}
+
 /// JSON as the legacy API writes it: with a newline at the end.
 pub(super) fn plain_json(status: StatusCode, body: &impl Serialize) -> Response {
     let headers = [(CONTENT_TYPE, "application/json; charset=UTF-8")];
@@ -45,7 +50,7 @@ pub(super) fn plain_json(status: StatusCode, body: &impl Serialize) -> Response 
 /// The same for a body that may be large: then it is serialized in chunks while it is sent, on a blocking thread,
 /// so that its text is never in memory as a whole. The thread ends when the client disconnects.
 pub(super) fn json(memory: &Memory, status: StatusCode, body: impl Serialize + Send + 'static) -> Response {
-    if memory.held() < INLINE_BYTES {
+    if is_small(memory) {
         return plain_json(status, &body);
     }
     written(status, "application/json; charset=UTF-8", move |pieces| {
@@ -60,7 +65,7 @@ pub(super) fn document(
     content_type: &'static str,
     body: impl Serialize + Send + 'static,
 ) -> Response {
-    if memory.held() < INLINE_BYTES {
+    if is_small(memory) {
         let text = serde_json::to_string(&body).unwrap_or_default();
         return ([(CONTENT_TYPE, content_type)], text).into_response();
     }

@@ -84,7 +84,7 @@ struct Trigger {
 }
 
 /// What is asked for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asked {
     /// The first row.
     pub(crate) from: usize,
@@ -94,17 +94,19 @@ pub(crate) struct Asked {
     pub(crate) judged: Option<Timestamp>,
 }
 
-impl Columns {
-    /// Whether the trace has no span.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.total == 0
+impl Asked {
+    /// Returns the first row of the response: the first that the client does not have, or that has changed since.
+    pub(crate) fn first_row(&self, table: &columns::Columns) -> usize {
+        let changed = self.revision.map_or(usize::MAX, |revision| table.changed_since(revision));
+        self.from.min(changed).min(table.rows().len())
     }
+}
 
+impl Columns {
     /// Returns the rows that are asked for, with secrets redacted.
     pub(crate) fn of(table: &columns::Columns, asked: Asked, redactor: &Redactor) -> Self {
         let (rows, parents) = (table.rows(), table.parents());
-        let changed = asked.revision.map_or(usize::MAX, |revision| table.changed_since(revision));
-        let from = asked.from.min(changed).min(rows.len());
+        let from = asked.first_row(table);
         let late = asked.judged.map_or(rows.len(), |judged| table.first_after(judged));
         let origin = rows.first().map(|row| row.start).unwrap_or_default();
         let trigger = rows.first().filter(|_| table.has_trigger());

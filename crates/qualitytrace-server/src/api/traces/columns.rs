@@ -1,15 +1,19 @@
 //! Traces and the traces of runs as columns.
 
+use std::sync::Arc;
+
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
 use qualitytrace_core::names;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{SpanKind, StatusCode};
 use serde::Deserialize;
+use tokio::sync::Mutex;
 
 use super::trace_id;
 use crate::api::App;
-use crate::api::answer::document;
+use crate::api::answer::{document, is_small};
 use crate::api::error::ApiError;
 use crate::api::memory::Memory;
 use crate::api::path::Path;
@@ -19,12 +23,13 @@ use crate::api::tenant::Tenant;
 use crate::columns::{self, Columns};
 use crate::otlp::heads::Head;
 use crate::store::StoredRun;
-use crate::trace_cache::Key;
+use crate::trace_cache::{Key, LiveColumns};
 use crate::variables::redactor_of_trace;
 use crate::wire;
 use crate::wire::columns::Asked;
 use crate::wire::fold::Milestones;
 
+const JSON: &str = "application/json";
 /// Bytes of a row in a response, and of its text.
 const ROW_BYTES: u64 = 160;
 
@@ -66,11 +71,9 @@ pub(in crate::api) async fn of_trace(
 ) -> Result<Response, ApiError> {
     let id = trace_id(&id)?;
     let asked = parameters.read(None)?;
-    let shown = read(&app, &memory, &Of { key: (id, None), trigger: None }, asked).await?;
-    if shown.is_empty() {
-        return Err(ApiError::not_found(format!("no span of trace {id} is here")));
-    }
-    Ok(document(&memory, "application/json", shown))
+    read(&app, &memory, &Of { key: (id, None), trigger: None }, asked)
+        .await?
+        .ok_or_else(|| ApiError::not_found(format!("no span of trace {id} is here")))
 }
 
 /// Returns the trace of a run as columns: the trigger, and what has arrived so far.
@@ -84,19 +87,21 @@ pub(in crate::api) async fn of_run(
     let run = RunTraceOf::load(&app, &tenant, &test, &run).await?;
     let asked = parameters.read(run.milestones.judged)?;
     let trace = run.stored.trace;
-    let shown = match run.of() {
+    let table = match run.of() {
         _ if run.milestones.contains_run => {
             let found = LoadedRun::load(&app, &memory, &tenant, &test, run.stored.number).await?;
             let spans = found.trace().map_or(&[][..], |trace| trace.spans());
-            shown(&app, &Columns::of(trace, spans), asked).await?
+            Columns::of(trace, spans)
         }
-        Some(of) if run.is_judged_without_trace() => {
-            shown(&app, &Columns::new(trace, of.trigger.as_ref()), asked).await?
-        }
-        Some(of) => read(&app, &memory, &of, asked).await?,
-        None => shown(&app, &Columns::new(trace, None), asked).await?,
+        Some(of) if run.is_judged_without_trace() => Columns::new(trace, of.trigger.as_ref()),
+        Some(of) => match read(&app, &memory, &of, asked).await? {
+            Some(response) => return Ok(response),
+            None => Columns::new(trace, None),
+        },
+        None => Columns::new(trace, None),
     };
-    Ok(document(&memory, "application/json", shown))
+    let redactor = redactor_of_trace(&app.store, trace).await?;
+    Ok(document(&memory, JSON, wire::columns::Columns::of(&table, asked, &redactor)))
 }
 
 /// A run, of which little is loaded: what is needed to find its trace.
@@ -139,12 +144,18 @@ pub(super) struct Of {
 }
 
 impl Of {
-    /// Reserves memory for the columns, and for a response that begins with row `from`.
-    pub(super) async fn hold(&self, app: &App, memory: &Memory, from: usize) -> Result<(), ApiError> {
-        let spans = app.store.span_count(self.key.0).await?;
-        let new = spans.saturating_sub(from as u64) * ROW_BYTES;
-        let table = if app.memory.traces().has_columns(&self.key) { 0 } else { spans * columns::ROW_BYTES };
-        memory.hold(new + table).await
+    /// Returns the columns, with all that arrived before the call.
+    pub(super) async fn columns(
+        &self,
+        app: &App,
+        memory: &Memory,
+    ) -> Result<Arc<Mutex<LiveColumns>>, ApiError> {
+        let traces = app.memory.traces();
+        if !traces.has_columns(&self.key) {
+            let spans = app.store.span_count(self.key.0).await?;
+            memory.hold(spans * columns::ROW_BYTES).await?;
+        }
+        Ok(traces.columns(&app.source, self.key, self.trigger.as_ref()).await?)
     }
 }
 
@@ -164,15 +175,23 @@ fn trigger(milestones: &Milestones) -> Option<Head<'static>> {
     })
 }
 
-/// Returns the rows that are asked for.
-async fn read(app: &App, memory: &Memory, of: &Of, asked: Asked) -> Result<wire::columns::Columns, ApiError> {
-    of.hold(app, memory, asked.from).await?;
-    let redactor = redactor_of_trace(&app.store, of.key.0).await?;
-    let read = |table: &Columns| wire::columns::Columns::of(table, asked, &redactor);
-    Ok(app.memory.traces().columns(&app.source, of.key, of.trigger.as_ref(), read).await?)
-}
-
-async fn shown(app: &App, table: &Columns, asked: Asked) -> Result<wire::columns::Columns, ApiError> {
-    let redactor = redactor_of_trace(&app.store, table.trace()).await?;
-    Ok(wire::columns::Columns::of(table, asked, &redactor))
+/// Returns the rows that are asked for; `None` if the trace has no span.
+async fn read(app: &App, memory: &Memory, of: &Of, asked: Asked) -> Result<Option<Response>, ApiError> {
+    let live = of.columns(app, memory).await?;
+    let (first, total) = {
+        let live = live.lock().await;
+        (asked.first_row(live.columns()), live.columns().rows().len())
+    };
+    if total == 0 {
+        return Ok(None);
+    }
+    memory.hold((total - first) as u64 * ROW_BYTES).await?;
+    let mut live = live.lock().await;
+    let shown = |live: &LiveColumns| wire::columns::Columns::of(live.columns(), asked, live.redactor());
+    Ok(Some(if is_small(memory) {
+        let text = |live: &LiveColumns| serde_json::to_vec(&shown(live)).unwrap_or_default().into();
+        ([(CONTENT_TYPE, JSON)], live.response(asked, text)).into_response()
+    } else {
+        document(memory, JSON, shown(&live))
+    }))
 }

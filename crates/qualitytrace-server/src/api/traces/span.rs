@@ -71,12 +71,12 @@ fn missing(trace: TraceId, span: SpanId) -> ApiError {
 
 async fn find(app: &App, memory: &Memory, of: &Of, id: SpanId) -> Result<Option<Json<SpanDetail>>, ApiError> {
     let trace = of.key.0;
-    of.hold(app, memory, usize::MAX).await?;
-    let find = |table: &crate::columns::Columns| {
-        let row = table.find(id)?;
-        Some((row, table.rows()[row], table.delivery(row)?))
+    let live = of.columns(app, memory).await?;
+    let found = {
+        let live = live.lock().await;
+        let table = live.columns();
+        table.find(id).and_then(|row| Some((row, table.rows()[row], table.delivery(row)?)))
     };
-    let found = app.memory.traces().columns(&app.source, of.key, of.trigger.as_ref(), find).await?;
     let Some((row, linked, (arrived, sent))) = found else { return Ok(None) };
     let Some(span) = load(app, memory, trace, arrived, &sent).await? else { return Ok(None) };
     let redactor = redactor_of_trace(&app.store, trace).await?;
