@@ -103,6 +103,27 @@ async fn a_reader_gets_what_is_new_and_what_has_changed() {
 }
 
 #[tokio::test]
+async fn equal_requests_get_what_is_true_now() {
+    let bench = Bench::new(&Database::memory()).await;
+    send(&bench, &[span(1, 0, "carries hunter2-hunter2")]).await;
+    let first = columns(&bench, "").await;
+    assert_eq!(first, columns(&bench, "").await);
+    send(&bench, &[span(2, 1, "below")]).await;
+    assert_eq!(columns(&bench, "").await["names"], json!(["carries hunter2-hunter2", "below"]));
+
+    // A run says that this was a secret.
+    let trigger = json!({ "type": "traceid", "traceid": { "id": TRACE } });
+    let test = json!({ "type": "Test", "spec": { "id": "t", "name": "t", "trigger": trigger } });
+    assert_eq!(bench.put("/api/tests", &test).await.status, StatusCode::CREATED);
+    let secret = json!({ "variables": [{ "key": "P", "value": "hunter2-hunter2", "type": "secret" }] });
+    assert_eq!(bench.post("/api/tests/t/run", &secret).await.status, StatusCode::OK);
+    let redacted = columns(&bench, "").await;
+    assert!(!redacted.to_string().contains("hunter2"), "{redacted}");
+    assert_eq!(redacted["flags"], json!([16, 0]));
+    bench.server.shutdown().await;
+}
+
+#[tokio::test]
 async fn the_columns_of_a_run_begin_with_its_trigger() {
     let bench = Bench::new(&Database::memory()).await;
     send(&bench, &[span(1, 0, "top"), span(2, 1, "below")]).await;
