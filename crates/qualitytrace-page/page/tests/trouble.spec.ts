@@ -1,4 +1,5 @@
 /** What goes wrong: a server that dies, a network that is off, two people who save, tokens that end, late spans. */
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -288,6 +289,10 @@ spec:
     await page.getByRole("button", { name: "HTML report" }).click();
     const file = await (await downloading).createReadStream();
     for await (const piece of file) seen.push(piece.toString());
+    const bundling = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Bundle" }).click();
+    const archive = await (await bundling).path();
+    seen.push(execFileSync("tar", ["-xzOf", archive], { encoding: "utf8", maxBuffer: 1e8 }));
     for (const path of ["/variablesets", "/test/secret?tab=definition", "/tests"]) {
       await page.goto(server.url + path);
       await expect(page.locator("[aria-busy=true]")).toHaveCount(0);

@@ -1,4 +1,5 @@
 /** How traces are read and tests are made: groups, gaps, clocks, events, the graph, files, outputs, forms, sharing. */
+import { execFileSync } from "node:child_process";
 import { expect, type Server, type Span, serve, test, watch } from "./server";
 
 async function withServer(work: (server: Server) => Promise<void>): Promise<void> {
@@ -261,6 +262,22 @@ test("a run is shared as one page that opens without a network, as JUnit and as 
   await expect(reader.getByRole("heading", { name: /run 2 failed/ })).toBeVisible();
   expect(asked).toEqual([]);
   await reader.close();
+  const bundle = shop.waitForEvent("download");
+  await shop.getByRole("button", { name: "Bundle" }).click();
+  const archive = await (await bundle).path();
+  const listed = execFileSync("tar", ["-tzf", archive], { encoding: "utf8" });
+  expect(listed.trim().split("\n")).toEqual([
+    "report.html",
+    "trace.otlp.json",
+    "junit.xml",
+    "events.json",
+    "test.yaml",
+  ]);
+  const unpacked = (file: string) =>
+    execFileSync("tar", ["-xzOf", archive, file], { encoding: "utf8", maxBuffer: 1e8 });
+  expect(unpacked("report.html")).toContain("SELECT cart_items");
+  expect(unpacked("test.yaml")).toContain("id: shop-checkout");
+  expect(JSON.parse(unpacked("trace.otlp.json")).resourceSpans.length).toBeGreaterThan(0);
   expect(await saved("JUnit", "link")).toContain("<testsuite");
   expect(JSON.parse(await saved("OTLP", "button")).resourceSpans.length).toBeGreaterThan(0);
 });

@@ -82,6 +82,10 @@ export const otlpOfTrace = async (id: string) =>
   (await text(`/api/traces/${encodeURIComponent(id)}`, { headers: { Accept: "application/vnd.otlp+json" } }))
     .text;
 
+/** Results of a run for continuous integration. */
+export const junit = async (test: string, number: number) =>
+  (await text(`/api/tests/${encodeURIComponent(test)}/run/${number}/junit.xml`, {})).text;
+
 /** Stores the traces of a file of OTLP, Jaeger or Zipkin. */
 export async function storeTraceFile(body: Blob): Promise<Shape<"ReceivedFile">> {
   const headers = { "Content-Type": "application/json", Accept: "application/json" };

@@ -1,14 +1,15 @@
 /** The tabs of a run beside its trace and its verdict: trigger, events, automate. */
 import { useState } from "react";
 import { address } from "../api/address";
-import { columns, otlpOfTrace, verdict } from "../api/requests";
+import { Refused } from "../api/client";
+import { columns, events as eventsOf, junit, otlpOfTrace, source, verdict } from "../api/requests";
 import { bytes, duration, shown } from "../text/format";
 import { Trace } from "../trace/columns";
 import { AssertButton, Command, Copy, Problem } from "../ui/parts";
 import type { DraftState } from "./draft-state";
 import { JsonBody } from "./json-body";
 import type { Live, RunEvent } from "./live";
-import { download, report } from "./share";
+import { download, downloadArchive, report } from "./share";
 
 /** Longer bodies are cut: the page stays usable. */
 const LONGEST_BODY = 200_000;
@@ -220,10 +221,25 @@ export function AutomateTab(props: {
   const link = address(`/test/${encodeURIComponent(id)}/run`);
   const exported = address(`/api/tests/${encodeURIComponent(id)}/run/${run}`);
   const save = (work: () => Promise<void>) => void work().then(() => setProblem(undefined), setProblem);
-  const page = async () => {
+  const html = async () => {
     const [trace, judged] = await Promise.all([traceOfRun(id, run), verdict(id, run)]);
-    const about = { test: name, run, address: `${link}/${run}`, verdict: judged, trace };
-    download(`${id}-${run}.html`, "text/html", report(about));
+    return report({ test: name, run, address: `${link}/${run}`, verdict: judged, trace });
+  };
+  const page = async () => download(`${id}-${run}.html`, "text/html", await html());
+  const bundle = async () => {
+    const { traceId } = await traceOfRun(id, run);
+    const parts: [string, Promise<string>][] = [
+      ["report.html", html()],
+      ["trace.otlp.json", otlpOfTrace(traceId)],
+      ["junit.xml", junit(id, run)],
+      ["events.json", eventsOf(id, run).then((events) => JSON.stringify(events, null, 2))],
+      ["test.yaml", source("tests", id).then(({ text }) => text)],
+    ];
+    const entries = parts.map(async ([part, made]) => {
+      const text = await made.catch(unlessMissing);
+      return text === undefined ? [] : [{ name: part, text }];
+    });
+    await downloadArchive(`${id}-${run}.tar.gz`, (await Promise.all(entries)).flat());
   };
   const otlp = async () => {
     const { traceId } = await traceOfRun(id, run);
@@ -249,6 +265,12 @@ export function AutomateTab(props: {
             HTML report
           </button>{" "}
           <span className="faint">one file that opens anywhere, without a network</span>
+        </li>
+        <li>
+          <button type="button" className="link" onClick={() => save(bundle)}>
+            Bundle
+          </button>{" "}
+          <span className="faint">report, trace, results, events and definition in one archive</span>
         </li>
         <li>
           <a href={`${exported}/junit.xml`} download={`${id}-${run}.xml`}>
@@ -277,6 +299,11 @@ export function AutomateTab(props: {
       </ul>
     </div>
   );
+}
+
+/** A run may have no span but that of its trigger, and its test may be gone: the rest is worth a file. */
+function unlessMissing(problem: unknown): undefined {
+  if (!(problem instanceof Refused && problem.status === 404)) throw problem;
 }
 
 /** The whole trace of a run. */

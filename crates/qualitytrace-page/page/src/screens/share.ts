@@ -1,16 +1,23 @@
 /** What a reader takes away: files, and one HTML page that opens anywhere without a network. */
 import type { Shape } from "../api/client";
 import { duration, shown } from "../text/format";
+import { type Entry, tar } from "../text/tar";
 import type { Trace } from "../trace/columns";
 import { layout, visible } from "../trace/layout";
 
 /** Saves a text as a file. */
-export function download(name: string, type: string, text: string): void {
+export function download(name: string, type: string, text: BlobPart): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type }));
   link.download = name.replaceAll(/[^\w.-]+/g, "-");
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** Saves files as one compressed archive. */
+export async function downloadArchive(name: string, entries: readonly Entry[]): Promise<void> {
+  const archive = new Blob([tar(entries, new Date())]).stream().pipeThrough(new CompressionStream("gzip"));
+  download(name, "application/gzip", await new Response(archive).blob());
 }
 
 /** Rows of a trace in a report; the rest is counted. */
