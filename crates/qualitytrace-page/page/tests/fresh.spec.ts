@@ -240,6 +240,7 @@ const SCREENS = [
   "/test/shop-checkout",
   "/test/shop-checkout?tab=definition",
   "/test/shop-checkout?tab=history",
+  "/test/shop-checkout?tab=versions",
   "/test/shop-checkout/run/2/trace",
   "/test/shop-checkout/run/2/test",
   "/test/shop-checkout/run/2/trigger",

@@ -193,6 +193,9 @@ function useTried(source: Source, line: Line): { result: Result | undefined; err
 
 function Preview({ draft, line }: { draft: DraftState; line: Line }) {
   const { result, error } = useTried(draft.source, line);
+  useEffect(() => {
+    if (result !== undefined) performance.mark("qt:preview");
+  }, [result]);
   const settled = useSettled(line, 400);
   const [past, setPast] = useState<{ run: number; outcome: string }[]>([]);
   const { test } = draft;

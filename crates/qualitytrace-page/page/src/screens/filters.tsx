@@ -70,10 +70,16 @@ function FilterText(props: {
 
 /**
  * A text that is in the address. The address follows a moment later, and the field does not wait for it: its cursor
- * would jump, and quick keys would be lost.
+ * would jump, and quick keys would be lost. With `after`, it follows when nothing was typed for so many milliseconds.
  */
-export function useTyped(value: string, onChange: (value: string) => void) {
+export function useTyped(value: string, onChange: (value: string) => void, after = 0) {
   const [typed, setTyped] = useState(value);
+  const latest = useRef(onChange);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => {
+    latest.current = onChange;
+  });
+  useEffect(() => () => clearTimeout(timer.current), []);
   // What was typed and is not in the address yet.
   const sent = useRef<string[]>([]);
   useEffect(() => {
@@ -83,9 +89,14 @@ export function useTyped(value: string, onChange: (value: string) => void) {
     if (at < 0) setTyped(value);
   }, [value]);
   const type = (text: string) => {
-    sent.current.push(text);
     setTyped(text);
-    onChange(text);
+    clearTimeout(timer.current);
+    const send = () => {
+      sent.current.push(text);
+      latest.current(text);
+    };
+    if (after === 0) send();
+    else timer.current = setTimeout(send, after);
   };
   return [typed, type] as const;
 }

@@ -1,7 +1,7 @@
 /** One span in full. */
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { type Source, type SpanDetail, span } from "../api/requests";
 import { convention } from "../text/conventions";
 import { counted, duration, nanoseconds, shown } from "../text/format";
@@ -42,6 +42,9 @@ export function SpanPanel(props: {
     placeholderData: (before) => before,
   });
   const it = detail.data;
+  useEffect(() => {
+    if (it?.spanId === spanId) performance.mark("qt:details");
+  }, [it, spanId]);
   return (
     <aside className="panel" aria-label="Span details">
       {detail.isError && <Problem error={detail.error} retry={() => detail.refetch()} />}

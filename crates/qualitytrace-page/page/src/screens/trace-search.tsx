@@ -20,6 +20,9 @@ interface Found {
   error?: string;
 }
 
+/** The address follows when no key was pressed for so many milliseconds: every change of it draws the screen again. */
+const ADDRESS_AFTER = 200;
+
 /** Whether a text is meant as a selector. */
 export function isSelector(text: string): boolean {
   return /^\s*span\b/.test(text) || /\[.*=?/.test(text);
@@ -35,7 +38,7 @@ export function TraceSearch(props: {
   onAssert?: (target: AssertTarget) => void;
 }) {
   const { source, view, version, isOnly, onChange, onAssert } = props;
-  const [query, setQuery] = useTyped(props.query, (text) => onChange(text, isOnly));
+  const [query, setQuery] = useTyped(props.query, (text) => onChange(text, isOnly), ADDRESS_AFTER);
   const [found, setFound] = useState<Found>();
   const settled = useSettled(query, 30);
   const input = useRef<HTMLInputElement>(null);
@@ -69,6 +72,7 @@ export function TraceSearch(props: {
 
   useEffect(() => {
     view?.setMatches(found === undefined || found.error !== undefined ? undefined : found.rows, isOnly);
+    performance.mark("qt:matches");
   }, [view, found, isOnly]);
 
   useEffect(() => {
