@@ -297,6 +297,21 @@ test("the frame of the page is there before its scripts, in the colours of the s
   });
 });
 
+test("what is empty or missing says so, and what to do next", async ({ page }) => {
+  await withServer([], async (server) => {
+    const complaints = watch(page, /status of 404/);
+    await page.goto(`${server.url}/runs`);
+    await expect(page.getByText("No test was run yet.")).toBeVisible();
+    await page.goto(`${server.url}/runs?outcome=failed`);
+    await expect(page.getByText("No run matches these filters.")).toBeVisible();
+    await page.goto(`${server.url}/compare`);
+    await expect(page.getByText("Name two runs or traces.")).toBeVisible();
+    await page.goto(`${server.url}/trace/${"1".repeat(32)}`);
+    await expect(page.getByRole("alert")).toContainText(`No span of trace ${"1".repeat(32)} is here.`);
+    expect(complaints).toEqual([]);
+  });
+});
+
 test("an unknown address says so and leads on", async ({ page, context, demo }) => {
   const complaints = watch(page, /status of 404/);
   await context.addCookies([{ name: "qualitytrace", value: demo.token ?? "", url: demo.url }]);

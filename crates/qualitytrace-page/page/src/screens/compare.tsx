@@ -6,7 +6,7 @@ import type { Shape } from "../api/client";
 import { compare, runs } from "../api/requests";
 import { duration, nanoseconds, shown } from "../text/format";
 import { OutcomeWord, outcomeOf } from "../ui/glyphs";
-import { Duration, Loading, Problem, useTitle } from "../ui/parts";
+import { Duration, Empty, Loading, Problem, useTitle } from "../ui/parts";
 import { Header } from "./header";
 import { useSearchChange } from "./search";
 import { text } from "./span-panel";
@@ -76,6 +76,16 @@ export function CompareScreen() {
       </div>
       {before.isSuccess && last === undefined && a === undefined && (
         <p className="notice">No other run of this test has passed: name a run or a trace to compare with.</p>
+      )}
+      {a === undefined && b === undefined && (
+        <Empty>
+          <p>
+            Name two runs or traces. A run in B alone is compared with the last run of its test that passed.
+          </p>
+          <p className="faint">
+            <i>Compare</i> in the head of a run leads here, too.
+          </p>
+        </Empty>
       )}
       {found.isLoading && <Loading />}
       {found.isError && <Problem error={found.error} retry={() => found.refetch()} />}

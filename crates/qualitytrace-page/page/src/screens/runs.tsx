@@ -4,7 +4,7 @@ import { Link, useSearch } from "@tanstack/react-router";
 import { type RunFilter, type RunSummary, runs } from "../api/requests";
 import { nanoseconds } from "../text/format";
 import { OUTCOMES, OutcomeWord, outcomeOf } from "../ui/glyphs";
-import { Ago, Duration, Loading, Problem, useTitle } from "../ui/parts";
+import { Ago, Command, Duration, Empty, Loading, Problem, useTitle } from "../ui/parts";
 import { Filters } from "./filters";
 import { Header } from "./header";
 
@@ -38,7 +38,15 @@ export function RunTable({ filter, isTestShown = false }: { filter: RunFilter; i
   if (found.isPending) return <Loading />;
   if (found.isError) return <Problem error={found.error} retry={() => found.refetch()} />;
   const items = found.data.pages.flatMap((page) => page.items);
-  if (items.length === 0) return <p className="faint pad">No run matches.</p>;
+  const isFiltered = Object.keys(filter).some((name) => name !== "test" || isTestShown);
+  if (items.length === 0 && isFiltered) return <p className="faint pad">No run matches these filters.</p>;
+  if (items.length === 0)
+    return (
+      <Empty>
+        <p>{isTestShown ? "No test was run yet." : "This test was not run yet."}</p>
+        <Command text="qualitytrace run my-test.yaml --server-url URL" />
+      </Empty>
+    );
   return (
     <div className="scroll">
       <table className="list" aria-label="Runs">

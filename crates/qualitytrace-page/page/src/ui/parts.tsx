@@ -1,6 +1,6 @@
 /** Small parts that several screens use. */
 import { type ReactNode, useEffect, useState } from "react";
-import { Refused } from "../api/client";
+import { Refused, sentence } from "../api/client";
 import { ago, durationParts, moment } from "../text/format";
 import { Icon } from "./glyphs";
 
@@ -77,9 +77,14 @@ export function AssertButton({ name, onClick }: { name: string; onClick: (() => 
 export function Problem({ error, retry }: { error: unknown; retry?: () => void }) {
   const message = error instanceof Error ? error.message : String(error);
   const isMissing = error instanceof Refused && error.status === 404;
+  // Some answers say what is missing, and some say nothing.
+  const isNamed = isMissing && message !== sentence(undefined, error.status);
+  const what = isNamed
+    ? `${message[0].toUpperCase()}${message.slice(1)}.`
+    : "There is nothing at this address.";
   return (
     <div className="problem" role="alert">
-      <p>{isMissing ? "There is nothing at this address. It may have been removed." : message}</p>
+      <p>{isMissing ? `${what} It may have been removed.` : message}</p>
       {retry !== undefined && (
         <button type="button" onClick={retry}>
           Try again
