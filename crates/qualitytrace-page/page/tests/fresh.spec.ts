@@ -302,6 +302,11 @@ test("what is empty or missing says so, and what to do next", async ({ page }) =
     const complaints = watch(page, /status of 404/);
     await page.goto(`${server.url}/runs`);
     await expect(page.getByText("No test was run yet.")).toBeVisible();
+    // Commands to copy name this server.
+    for (const path of ["/runs", "/tests", "/testsuites", "/variablesets"]) {
+      await page.goto(server.url + path);
+      await expect(page.getByText(`--server-url ${server.url}`)).toBeVisible();
+    }
     await page.goto(`${server.url}/runs?outcome=failed`);
     await expect(page.getByText("No run matches these filters.")).toBeVisible();
     await page.goto(`${server.url}/compare`);

@@ -1,6 +1,7 @@
 /** Runs of all tests: `/runs`; and the table of runs that other screens show too. */
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
+import { address } from "../api/address";
 import { type RunFilter, type RunSummary, runs } from "../api/requests";
 import { nanoseconds } from "../text/format";
 import { OUTCOMES, OutcomeWord, outcomeOf } from "../ui/glyphs";
@@ -44,7 +45,7 @@ export function RunTable({ filter, isTestShown = false }: { filter: RunFilter; i
     return (
       <Empty>
         <p>{isTestShown ? "No test was run yet." : "This test was not run yet."}</p>
-        <Command text="qualitytrace run my-test.yaml --server-url URL" />
+        <Command text={`qualitytrace run my-test.yaml --server-url ${address("")}`} />
       </Empty>
     );
   return (

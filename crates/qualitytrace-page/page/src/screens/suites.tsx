@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
+import { address } from "../api/address";
 import type { Shape } from "../api/client";
 import { startSuite, suite, suiteRun, suiteRuns, suites } from "../api/requests";
 import { Icon, type Outcome, OutcomeGlyph, OutcomeWord } from "../ui/glyphs";
@@ -42,7 +43,7 @@ export function SuitesScreen() {
       {known.data?.count === 0 && (
         <Empty>
           <p>There are no suites yet. A suite runs tests in order and hands outputs on.</p>
-          <Command text="qualitytrace apply testsuite -f my-suite.yaml" />
+          <Command text={`qualitytrace apply testsuite -f my-suite.yaml --server-url ${address("")}`} />
         </Empty>
       )}
       {known.data !== undefined && known.data.count > 0 && (

@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
+import { address } from "../api/address";
 import { startRun, type TestSpec, tests } from "../api/requests";
 import { count } from "../text/format";
 import { Icon, OUTCOMES, OutcomeGlyph, outcomeOf } from "../ui/glyphs";
@@ -64,7 +65,7 @@ export function TestsScreen() {
       {known.data?.count === 0 && (
         <Empty>
           <p>There are no tests yet.</p>
-          <Command text="qualitytrace run my-test.yaml --server-url URL" />
+          <Command text={`qualitytrace run my-test.yaml --server-url ${address("")}`} />
           <p>
             or <Link to="/test/create">write one here</Link>, or <Link to="/traces">make one of a trace</Link>
             .

@@ -2,6 +2,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { useState } from "react";
+import { address } from "../api/address";
 import { source, store, variableSets } from "../api/requests";
 import { readDotenv } from "../text/dotenv";
 import { counted, shown } from "../text/format";
@@ -38,7 +39,7 @@ export function VariablesScreen() {
       {known.data?.count === 0 && (
         <Empty>
           <p>There are no variable sets yet. Tests refer to their values as ${"{var:NAME}"}.</p>
-          <Command text="qualitytrace apply variableset -f staging.yaml" />
+          <Command text={`qualitytrace apply variableset -f staging.yaml --server-url ${address("")}`} />
         </Empty>
       )}
       {known.data !== undefined && known.data.count > 1 && (
