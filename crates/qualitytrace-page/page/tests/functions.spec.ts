@@ -207,6 +207,7 @@ spec:
     periodic: {retryDelay: 1s, quiet: 50ms, settle: 50ms, timeout: 1s}
 `,
     );
+    const clicked: string[] = [];
     for (let round = 1; round <= 20; round += 1) {
       const next = random(round);
       const traceId = id(round).padStart(32, "c");
@@ -228,8 +229,11 @@ spec:
         body: JSON.stringify({ variables: [{ key: "TRACE", value: traceId }] }),
       });
       expect(started.ok).toBe(true);
-      const clicked = spans[next(spans.length)].spanId;
-      await page.goto(`${server.url}/test/random/run/${round}/trace?span=${clicked}`);
+      clicked.push(spans[next(spans.length)].spanId);
+    }
+    for (const [at, span] of clicked.entries()) {
+      const run = `/test/random/run/${at + 1}`;
+      await page.goto(`${server.url}${run}/trace?span=${span}`);
       const details = page.getByRole("complementary", { name: "Span details" });
       await details.getByRole("button", { name: "Assert http.route" }).click();
       const draft = page.getByRole("region", { name: "Draft" });
@@ -239,9 +243,9 @@ spec:
       );
       const query = await draft.getByLabel("Selector").inputValue();
       const found = await server.api(
-        `/api/tests/random/run/${round}/select?query=${encodeURIComponent(query)}`,
+        `/api/tests/random/run/${at + 1}/select?query=${encodeURIComponent(query)}`,
       );
-      expect(((await found.json()) as { spanIds: string[] }).spanIds, query).toEqual([clicked]);
+      expect(((await found.json()) as { spanIds: string[] }).spanIds, query).toEqual([span]);
     }
     expect(complaints).toEqual([]);
   });
