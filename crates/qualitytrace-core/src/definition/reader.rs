@@ -273,6 +273,11 @@ impl<'n> Fields<'n, '_> {
         self.items(key).iter().filter_map(|item| reader.text(item, &what)).collect()
     }
 
+    /// Reads a list of words; empty ones are left out.
+    pub(super) fn words(&mut self, key: &'static str) -> Vec<String> {
+        self.texts(key).into_iter().map(|word| word.value).filter(|word| !word.is_empty()).collect()
+    }
+
     /// Reads a mapping from texts to texts, in the order of the file.
     pub(super) fn pairs(&mut self, key: &'static str) -> Vec<(String, Text)> {
         self.get(key).map(|node| self.reader.pairs(node, &format!("`{key}`"))).unwrap_or_default()

@@ -37,6 +37,8 @@ pub struct TestSuite {
     pub name: String,
     /// A description.
     pub description: String,
+    /// Words to select it by.
+    pub tags: Vec<String>,
     /// The steps that run before all others, in order.
     pub setup: Vec<Step>,
     /// The tests.
@@ -101,6 +103,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
         id: fields.string("id").filter(|id| !id.is_empty()),
         name: fields.required_name("test suite name cannot be empty"),
         description: fields.string("description").unwrap_or_default(),
+        tags: fields.words("tags"),
         setup,
         steps: main,
         teardown,
@@ -289,6 +292,8 @@ pub(super) struct TestSuiteSpec<'a> {
     created_at: Option<&'a str>,
     name: &'a str,
     description: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    tags: &'a [String],
     /// Only with the augmented header.
     #[serde(skip_serializing_if = "is_blank")]
     version: Option<u32>,
@@ -317,6 +322,7 @@ impl<'a> TestSuiteSpec<'a> {
             created_at: stored.created_at.as_deref(),
             name: &suite.name,
             description: &suite.description,
+            tags: &suite.tags,
             version: stored.version,
             setup: steps(&suite.setup),
             steps: Some(steps(&suite.steps)).filter(|steps| !steps.is_empty()),

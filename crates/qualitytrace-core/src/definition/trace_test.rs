@@ -14,7 +14,6 @@ pub use spec::Spec;
 
 use super::is_map;
 use super::reader::{Fields, Reader};
-use super::settings::polling_profile;
 use super::shape::is_blank;
 use super::stored::{Stored, Summary};
 use super::text::Text;
@@ -34,6 +33,8 @@ pub struct Test {
     pub name: String,
     /// A description.
     pub description: String,
+    /// Words to select it by.
+    pub tags: Vec<String>,
     /// The trigger; a test without one can be stored but not run.
     pub trigger: Option<Trigger>,
     /// The specs.
@@ -75,12 +76,13 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Test> {
         id: fields.string("id").filter(|id| !id.is_empty()),
         name: fields.string("name").unwrap_or_default(),
         description: fields.string("description").unwrap_or_default(),
+        tags: fields.words("tags"),
         trigger: fields.get("trigger").and_then(|node| trigger::read(reader, node)),
         specs: fields.items("specs").iter().filter_map(|node| spec::read(reader, node)).collect(),
         outputs: fields.items("outputs").iter().filter_map(|node| output::read(reader, node)).collect(),
         skip_trace_collection: fields.flag("skipTraceCollection").unwrap_or_default(),
         polling_profile: fields.get("pollingProfile").and_then(|node| profile::read(reader, node)),
-        uninstrumented: polling_profile::uninstrumented(&mut fields),
+        uninstrumented: fields.words("uninstrumented"),
         attempts: Attempts {
             retries: fields.count("retries", Attempts::MOST).unwrap_or(0),
             repeat: fields.count("repeat", Attempts::MOST).unwrap_or(1).max(1),
@@ -134,6 +136,8 @@ pub(super) struct TestSpec<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "is_blank")]
     description: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    tags: &'a [String],
     /// Only with the augmented header.
     #[serde(skip_serializing_if = "is_blank")]
     version: Option<u32>,
@@ -164,6 +168,7 @@ impl<'a> TestSpec<'a> {
             created_at: stored.created_at.as_deref(),
             name: &test.name,
             description: &test.description,
+            tags: &test.tags,
             version: stored.version,
             trigger: TriggerSpec::of(test.trigger.as_ref()),
             specs: test.specs.iter().map(SpanSpec::of).collect(),

@@ -122,7 +122,7 @@ fn read_periodic(fields: &mut Fields<'_, '_>, profile: &mut PollingProfile, is_s
     profile.quiet = period::read(fields, "quiet");
     profile.settle = period::read(fields, "settle");
     profile.confirm = period::read(fields, "confirm");
-    profile.uninstrumented = uninstrumented(fields);
+    profile.uninstrumented = fields.words("uninstrumented");
     let reader = fields.reader;
     if let Some(retries) = fields.get("selectorMatchRetries")
         && let Some(count) = reader.int(retries, "`selectorMatchRetries`")
@@ -134,12 +134,6 @@ fn read_periodic(fields: &mut Fields<'_, '_>, profile: &mut PollingProfile, is_s
         });
     }
     fields.finish();
-}
-
-/// Reads the peers that send no spans.
-pub(in crate::definition) fn uninstrumented(fields: &mut Fields<'_, '_>) -> Vec<String> {
-    let names = fields.texts("uninstrumented");
-    names.into_iter().map(|name| name.value).filter(|name| !name.is_empty()).collect()
 }
 
 fn strategy_named(reader: &Reader<'_>, text: &Text) -> Strategy {
