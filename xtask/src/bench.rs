@@ -27,6 +27,7 @@ cargo xtask bench NAME [--rounds N] [--seconds S] [--runs N] [--write-docs]
   memory      memory over 100,000 runs of 1,000 tests; --runs N instead
   waiting     verdicts on systems whose spans come late or whose exporters are slow, silent or away: how many are wrong, how
               long after the last span and after the evidence they come; --runs N instead of 1,000
+  cli         27 tests of the demo shop in parallel, 100 times; what one test costs besides trigger and wait; --runs N instead
   traces      large traces over the API: columns, selection, dry run, one span, exports, and a trace that is followed live
   page        the page in a real Chromium: large traces opened, scrolled, searched and streamed, heap and bytes; beside
               Zipkin's own page
@@ -74,6 +75,7 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
             let arguments = ["--jaeger", &jaeger.query, "--jaeger-otlp", &jaeger.otlp].map(str::to_owned);
             lines::run("traces", &[], &arguments)?
         }
+        "cli" => lines::run("cli", &[], &runs_of(&options))?,
         "page" => page::run(&options)?,
         "waiting" => lines::run("waiting", &[], &runs_of(&options))?,
         other => bail!("`{other}` is not a benchmark of this project\n\n{USAGE}"),

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use qualitytrace_core::wait;
 
 pub use change::Kept;
+pub use find::project_file;
 pub use live::Live;
 pub use read::{Error, Inputs, Resolved, Row};
 pub use slot::Listen;

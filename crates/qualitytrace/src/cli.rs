@@ -10,6 +10,7 @@ mod data_store;
 mod database;
 mod demo;
 mod environment;
+mod examples;
 mod files;
 mod follow;
 mod hosted;
@@ -17,11 +18,14 @@ mod interrupt;
 mod last_run;
 mod learned;
 mod legacy;
+mod man;
+mod merge;
 mod metadata;
 mod new;
 mod own_token;
 mod parallel;
 mod plan;
+mod project;
 mod reload;
 mod reports;
 mod resource;
@@ -42,6 +46,8 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+pub(crate) use self::completion::answer_shell;
+use self::project::Project;
 use crate::terminal;
 
 /// Trace-based testing in one binary: triggers a request, collects the trace that it causes, judges it.
@@ -64,6 +70,8 @@ enum Command {
     Serve(serve::Options),
     /// Run tests and report
     Run(Box<run::Options>),
+    /// Work with the reports of runs
+    Report(merge::Options),
     /// Check definition files without running anything
     Check(check::Options),
     /// Make a first test of an address, a curl command, a file of another tool, or a trace
@@ -99,6 +107,8 @@ enum Command {
     Dashboard(target::Target),
     /// Print the completion script of a shell
     Completion(completion::Options),
+    /// Write the manual pages
+    Man(man::Options),
     /// Tracetest's installer; says how to start a server
     Server(hosted::ServerOptions),
     /// Of Tracetest's hosted service
@@ -146,8 +156,13 @@ impl From<Exit> for ExitCode {
 }
 
 impl Arguments {
+    /// The table of commands, with the variables of their flags and with examples.
+    pub(crate) fn table() -> clap::Command {
+        examples::with_examples(environment::with_variables(Self::command()))
+    }
+
     /// Parses the command line, in its current form or in an old one of Tracetest.
-    pub(crate) fn of_process() -> Result<Self, clap::Error> {
+    pub(crate) fn of_process() -> anyhow::Result<Self> {
         let given: Vec<OsString> = std::env::args_os().collect();
         let texts: Option<Vec<String>> =
             given.iter().skip(1).map(|argument| argument.to_str().map(ToOwned::to_owned)).collect();
@@ -161,10 +176,23 @@ impl Arguments {
         }
     }
 
-    fn parsed(arguments: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let mut command = environment::with_variables(Self::command());
-        let matches = command.try_get_matches_from_mut(arguments)?;
-        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    /// Parses arguments. Those of `run` are completed by the project file.
+    fn parsed(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<Self> {
+        let arguments: Vec<OsString> = arguments.collect();
+        let mut command = Self::table();
+        let given = command.try_get_matches_from_mut(&arguments)?;
+        let run = given.subcommand_matches("run");
+        let Some((project, run)) = run.map(Project::of).transpose()?.flatten().zip(run) else {
+            return Ok(Self::from_arg_matches(&given).map_err(|error| error.format(&mut command))?);
+        };
+        let mut command = project.apply(Self::table(), &given, run);
+        let completed = command.try_get_matches_from_mut(&arguments)?;
+        let mut parsed = Self::from_arg_matches(&completed).map_err(|error| error.format(&mut command))?;
+        if let (Command::Run(options), Some(run)) = (&mut parsed.command, completed.subcommand_matches("run"))
+        {
+            options.take_project(project, run);
+        }
+        Ok(parsed)
     }
 }
 
@@ -197,6 +225,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Resource(command) => resource::run(command, before).await,
         Command::DataStore(options) => data_store::data_store(options, before).await,
         Command::New(options) => new::new(options, before).await,
+        Command::Report(options) => merge::report(&options),
         Command::Check(options) => check::check(&options),
         Command::Tool(tool) => Box::pin(tools::run(tool, before)).await,
         Command::Demo(options) => demo::demo(options).await,
@@ -210,7 +239,8 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Version(target) => configure::version(target.or(before)).await,
         Command::Open(options) => dashboard::open(options, before).await,
         Command::Dashboard(target) => dashboard::dashboard(target.or(before)).await,
-        Command::Completion(options) => Ok(completion::completion(&options)),
+        Command::Completion(options) => completion::completion(&options),
+        Command::Man(options) => man::man(&options),
         Command::Server(options) => Ok(hosted::server(&options)),
         Command::Wait(options) => hosted::wait(&options),
         Command::Start(options) => hosted::start(&options),

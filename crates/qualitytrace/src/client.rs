@@ -1,7 +1,7 @@
 //! The API client of the command line.
 
 pub(crate) mod contact;
-mod events;
+pub(crate) mod events;
 mod page;
 pub(crate) mod resources;
 mod traces;
@@ -18,7 +18,7 @@ use qualitytrace_server::wire::series::Series;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Method, StatusCode};
 use rustls::CertificateError;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use self::contact::{Contact, Pauses};
@@ -137,7 +137,7 @@ impl Wanted {
 }
 
 /// How many of a test's latest series were flaky.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Flakiness {
     pub(crate) series: u64,
     pub(crate) flaky: u64,

@@ -17,6 +17,7 @@ use clap::error::{ContextKind, ErrorKind};
 fn main() -> ExitCode {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     malloc::configure();
+    cli::answer_shell();
     run()
 }
 
@@ -25,7 +26,7 @@ async fn run() -> ExitCode {
     let done = match cli::Arguments::of_process() {
         Ok(arguments) => cli::run(arguments).await,
         // clap's exit code for a mistyped command is 2, which here means "a test did not pass".
-        Err(error) => Ok(explain(&error)),
+        Err(error) => error.downcast().map(|error: clap::Error| explain(&error)),
     };
     let done = match (done, terminal::lost()) {
         (Ok(cli::Exit::Passed), Some(lost)) => Err(anyhow::anyhow!("failed to write the output: {lost}")),

@@ -1,11 +1,14 @@
 //! The report of a test run as one value; submodules render it.
 
 mod brief;
+mod exchange;
 mod gate;
 pub(crate) mod github;
 pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod junit;
+mod level;
+mod live;
 pub(crate) mod markdown;
 pub(crate) mod pretty;
 mod problem;
@@ -14,6 +17,7 @@ pub(crate) mod tap;
 pub(crate) mod visible;
 pub(crate) mod waterfall;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use qualitytrace_server::wire::{self, RunEventKind};
@@ -22,7 +26,9 @@ use crate::client::Flakiness;
 use crate::terminal::counted;
 
 pub(crate) use self::brief::text as brief;
+pub(crate) use self::exchange::Exchange;
 pub(crate) use self::gate::FailedGate;
+pub(crate) use self::level::Level;
 pub(crate) use self::problem::problems;
 
 /// Note on a run whose response was longer than is kept.
@@ -78,6 +84,8 @@ pub(crate) struct TestReport {
     pub(crate) notes: Vec<String>,
     /// The trace for the waterfall; only fetched when it is needed.
     pub(crate) trace: Option<wire::Trace>,
+    /// What was sent and answered.
+    pub(crate) exchange: Exchange,
     /// Where the test is defined, if a file of this run defines it.
     pub(crate) source: Option<Source>,
 }
@@ -149,7 +157,7 @@ impl From<wire::Outcome> for Outcome {
 #[derive(Debug, Clone)]
 pub(crate) enum Ending {
     /// It was not run; the sentence says why.
-    Skipped(&'static str),
+    Skipped(Cow<'static, str>),
     /// It was judged.
     Judged(wire::Verdict),
     /// It ended without a verdict; the sentence says why.
@@ -186,7 +194,7 @@ impl TestReport {
             run: 0,
             trace_id: String::new(),
             link: None,
-            ending: Ending::Skipped("an earlier step could not be run or judged"),
+            ending: Ending::Skipped("an earlier step could not be run or judged".into()),
             phases: Phases::default(),
             debts: Vec::new(),
             expected: Vec::new(),
@@ -199,6 +207,7 @@ impl TestReport {
             instead_of_specs: None,
             notes: Vec::new(),
             trace: None,
+            exchange: Exchange::default(),
             source: None,
         }
     }
@@ -320,6 +329,7 @@ impl TestReport {
             notes: if is_judged { notes.into_iter().chain(gates.notes).collect() } else { notes },
             failed_gates: if is_judged { gates.failed } else { Vec::new() },
             instead_of_specs: (!gates.requires_specs).then_some(gates.passing),
+            exchange: Exchange::of(events),
             ..Self::skipped(name, id)
         }
     }

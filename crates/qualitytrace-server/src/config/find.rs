@@ -19,6 +19,39 @@ pub(super) fn folders(home: Option<&Path>) -> Vec<PathBuf> {
     folders
 }
 
+/// Returns the project file of a folder: `qualitytrace.yaml` (or `.yml`, `.toml`, `.json`) in it or in the nearest
+/// folder above it, as a path from that folder. Above it, a file of another user is left alone: what it says would be
+/// carried out in the name of this one.
+pub fn project_file(folder: &Path) -> Option<PathBuf> {
+    let start = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let absolute = std::path::absolute(start).ok()?;
+    let mut way = folder.to_path_buf();
+    for (above, parent) in absolute.ancestors().enumerate() {
+        let mut names = EXTENSIONS.iter().map(|extension| format!("{}.{extension}", STEMS[0]));
+        let is_project = |path: &Path| path.is_file() && is_configuration(path);
+        if let Some(name) = names.find(|name| is_project(&parent.join(name)))
+            && (above == 0 || is_trusted(&parent.join(&name)))
+        {
+            return Some(way.join(name));
+        }
+        way.push("..");
+    }
+    None
+}
+
+/// Whether a file belongs to this user or to the administrator. The administrator trusts every file.
+#[cfg(unix)]
+fn is_trusted(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = rustix::process::geteuid().as_raw();
+    path.metadata().is_ok_and(|file| own == 0 || file.uid() == 0 || file.uid() == own)
+}
+
+#[cfg(not(unix))]
+fn is_trusted(_: &Path) -> bool {
+    true
+}
+
 /// The file that was found.
 #[derive(Debug)]
 pub(super) struct Found {
@@ -77,6 +110,26 @@ fn is_configuration(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_project_file_above_a_folder_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("a/b");
+        std::fs::create_dir_all(&deep).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        assert_eq!(project_file(&deep), None);
+        write("qualitytrace.toml", "");
+        assert_eq!(project_file(&deep), Some(deep.join("../../qualitytrace.toml")));
+        write("a/qualitytrace.yaml", "type: Test\nspec: {}\n");
+        assert_eq!(
+            project_file(&deep),
+            Some(deep.join("../../qualitytrace.toml")),
+            "a test is no project file"
+        );
+        write("a/qualitytrace.yml", "run: {}\n");
+        assert_eq!(project_file(&deep), Some(deep.join("../qualitytrace.yml")));
+        assert_eq!(project_file(folder.path()), Some(folder.path().join("qualitytrace.toml")));
+    }
 
     /// Returns the file that is chosen among these, each with its text.
     fn chosen(files: &[(&str, &str)]) -> Option<String> {

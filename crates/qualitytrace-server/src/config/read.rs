@@ -18,6 +18,9 @@ const FILE_VARIABLES: [&str; 2] = ["QUALITYTRACE_CONFIG", "TRACETEST_CONFIG"];
 /// Blocks that Tracetest has too. It ignored unknown keys in them; here they cause only a warning.
 const SHARED_BLOCKS: [&str; 3] = ["server", "postgres", "otlpServer"];
 
+/// The section of the command line, which the server does not read.
+const RUN: &str = "run";
+
 /// The setting that earlier versions of Tracetest had for the database.
 const CONNECTION: &str = "postgresConnString";
 
@@ -120,7 +123,8 @@ impl Inputs {
             .iter()
             .flat_map(|setting| setting.aliases.iter().copied().chain([setting.key]))
             .collect();
-        let reading = sources.read_with(&keys, &mut report);
+        let mut reading = sources.read_with(&keys, &mut report);
+        reading.server.retain(|key| !is_below(key, RUN));
         let (draft, rows) = self.understand(&reading.server, &mut report);
         self.unknown_variables(&keys, &mut report);
         let mut telemetry = reading.config;
@@ -140,7 +144,9 @@ impl Inputs {
         if named.is_some() {
             return named;
         }
-        let found = find::find(&find::folders(home.as_deref()))?;
+        let Some(found) = find::find(&find::folders(home.as_deref())) else {
+            return find::project_file(Path::new(""));
+        };
         for path in found.passed_over {
             let origin = Origin::File { path: path.display().to_string(), position: Position::START };
             let message = format!("this file is not read: `{}` comes before it", found.file.display());

@@ -15,8 +15,8 @@ use crate::terminal;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Files, or folders to search
-    #[arg(required = true, value_name = "FILE|DIR")]
+    /// Files, folders to search, or patterns like 'tests/**/*.yaml'
+    #[arg(required = true, value_name = "FILE|DIR|GLOB")]
     paths: Vec<PathBuf>,
     /// Treat warnings as errors
     #[arg(long)]

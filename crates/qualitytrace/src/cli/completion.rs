@@ -1,10 +1,31 @@
-//! `qualitytrace completion SHELL`.
+//! `qualitytrace completion SHELL`: the script that makes a shell ask this program for completions, and the answers.
+//!
+//! Ids are those of the server that the command line names.
 
-use clap::{Args, CommandFactory as _};
-use clap_complete::Shell;
+use std::ffi::OsStr;
+use std::time::Duration;
 
+use anyhow::Context;
+use clap::{Args, Command};
+use clap_complete::env::Shells;
+use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate, Shell};
+use qualitytrace_core::definition::Kind;
+use serde_json::Value;
+
+use super::resource;
+use super::target::Target;
 use super::{Arguments, Exit};
+use crate::client::resources::{Form, Page};
 use crate::terminal;
+
+/// The variable by which a shell asks for completions; its value is the shell.
+const VARIABLE: &str = "QUALITYTRACE_COMPLETE";
+/// How long the server may take: a user is waiting for the shell.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// How many ids are offered.
+const MOST_IDS: u64 = 200;
+/// The flags that name the server.
+const SERVER_FLAGS: [&str; 3] = ["-s", "--server-url", "--server"];
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -17,9 +38,58 @@ pub(crate) struct Options {
 }
 
 /// Prints the script.
-pub(crate) fn completion(options: &Options) -> Exit {
+pub(crate) fn completion(options: &Options) -> anyhow::Result<Exit> {
+    let (shells, shell) = (Shells::builtins(), options.shell.to_string());
+    let writer = shells.completer(&shell).with_context(|| format!("{shell} has no completions"))?;
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut Arguments::command(), "qualitytrace", &mut script);
+    let name = "qualitytrace";
+    writer.write_registration(VARIABLE, name, name, name, &mut script)?;
     terminal::out(&String::from_utf8_lossy(&script));
-    Exit::Passed
+    Ok(Exit::Passed)
+}
+
+/// Answers a shell that asks for completions, and ends the process then. Must be called before anything else.
+pub(crate) fn answer_shell() {
+    CompleteEnv::with_factory(|| with_ids(Arguments::table())).var(VARIABLE).complete();
+}
+
+/// Completes `--id` of every command.
+fn with_ids(command: Command) -> Command {
+    command.mut_subcommands(|command| {
+        command.mut_args(|flag| match flag.get_long() {
+            Some("id") => flag.add(ArgValueCompleter::new(ids)),
+            _ => flag,
+        })
+    })
+}
+
+fn ids(current: &OsStr) -> Vec<CompletionCandidate> {
+    let words: Vec<String> = std::env::args_os().filter_map(|word| word.into_string().ok()).collect();
+    let (Some(prefix), Ok(runtime)) =
+        (current.to_str(), tokio::runtime::Builder::new_current_thread().enable_all().build())
+    else {
+        return Vec::new();
+    };
+    let found = runtime.block_on(async { tokio::time::timeout(TIMEOUT, stored(&words)).await });
+    // Without an answer there is nothing to offer, and nowhere to say why.
+    let stored = found.map(Result::unwrap_or_default).unwrap_or_default();
+    let offered = stored.into_iter().filter(|(id, _)| id.starts_with(prefix));
+    offered.map(|(id, name)| CompletionCandidate::new(id).help(Some(name.into()))).collect()
+}
+
+/// The ids and names of what a command line is about.
+async fn stored(words: &[String]) -> anyhow::Result<Vec<(String, String)>> {
+    let kind = words.iter().find_map(|word| resource::kind(word)).unwrap_or(Kind::Test);
+    let client = Target::at(server(words), None).client()?;
+    let page = Page { take: MOST_IDS, skip: 0, sort_by: "", direction: "" };
+    let list: Value = serde_json::from_str(&client.list(kind, &page, Form::Json).await?)?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let items = list["items"].as_array().into_iter().flatten();
+    Ok(items.map(|item| (text(&item["spec"]["id"]), text(&item["spec"]["name"]))).collect())
+}
+
+/// The server that a flag names.
+fn server(words: &[String]) -> Option<String> {
+    let at = words.iter().position(|word| SERVER_FLAGS.contains(&word.as_str()))?;
+    words.get(at + 1).cloned()
 }

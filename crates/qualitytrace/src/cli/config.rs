@@ -1,13 +1,14 @@
 //! `qualitytrace config`: the settings of the server and their origins.
 
 use clap::{Args, Subcommand, ValueEnum};
-use qualitytrace_config::{Origin, Position};
+use qualitytrace_config::{Origin, Position, Severity};
 use qualitytrace_core::definition::to_yaml;
 use qualitytrace_server::config::{Resolved, Row};
 use qualitytrace_server::server::Server;
 use serde_json::{Value, json};
 
 use super::Exit;
+use super::project::Project;
 use super::serve::EXPOSED;
 use super::settings::{self, ConfigOptions, SettingFlags};
 use crate::terminal::{self, columns};
@@ -56,7 +57,7 @@ pub(crate) fn config(options: Options) -> anyhow::Result<Exit> {
     let Some(resolved) = settings::read(&sources.config.inputs(sources.settings))? else {
         return Ok(Exit::Error);
     };
-    if output.is_none() && !can_start(&resolved) {
+    if output.is_none() && !(can_start(&resolved) && is_project_right(&resolved)?) {
         return Ok(Exit::Error);
     }
     terminal::out(&match output {
@@ -79,6 +80,16 @@ fn can_start(resolved: &Resolved) -> bool {
         terminal::err(&format!("{}\n", terminal::style::bad(EXPOSED)));
     }
     can_start
+}
+
+/// Whether the section of the command line in the file can be used; prints its mistakes.
+fn is_project_right(resolved: &Resolved) -> anyhow::Result<bool> {
+    let Some(file) = resolved.file.clone() else { return Ok(true) };
+    let (_, mistakes) = Project::checked(file)?;
+    for mistake in &mistakes {
+        terminal::err(&format!("{mistake}\n"));
+    }
+    Ok(mistakes.iter().all(|mistake| mistake.severity != Severity::Error))
 }
 
 fn rows(resolved: &Resolved) -> impl Iterator<Item = Row> {

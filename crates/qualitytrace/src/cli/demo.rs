@@ -21,6 +21,7 @@ use super::run;
 use super::serve::start_logging;
 use crate::client::{Client, Wanted};
 use crate::demo::{Bug, EXAMPLES, Shop};
+use crate::report::Level;
 use crate::{page, report, terminal};
 
 /// Failures are shown as they are, and not checked again.
@@ -29,7 +30,7 @@ const MANNER: Manner = Manner {
     confirm: Some(Duration::ZERO),
     fail_fast: false,
     stay: Stay::Run,
-    is_quiet: false,
+    level: Level::Usual,
 };
 /// The folder of the examples in a clone of the project.
 const FOLDER: &str = "examples/shop";

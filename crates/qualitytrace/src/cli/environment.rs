@@ -15,6 +15,10 @@ pub(crate) fn with_variables(command: Command) -> Command {
         if WITH_SETTINGS.contains(&name.as_str()) {
             return command;
         }
+        let command = command.mut_subcommands(|inner| {
+            let name = format!("{name}-{}", inner.get_name());
+            inner.mut_args(|flag| with_variable(&name, flag))
+        });
         command.mut_args(|flag| with_variable(&name, flag))
     })
 }
@@ -56,14 +60,26 @@ mod tests {
         assert_eq!(variable("list", "sortBy"), "QUALITYTRACE_LIST_SORT_BY");
     }
 
+    /// The flags of a command and of the commands below it that have no variable.
+    fn without_variable(command: &Command, path: &str, found: &mut Vec<String>) {
+        for flag in command.get_arguments().filter(|flag| flag.get_env().is_none()) {
+            if let Some(long) = flag.get_long().filter(|long| !SHARED.contains(long)) {
+                found.push(format!("{path} --{long}"));
+            }
+        }
+        for inner in command.get_subcommands() {
+            without_variable(inner, &format!("{path} {}", inner.get_name()), found);
+        }
+    }
+
     #[test]
-    fn every_flag_of_run_has_a_variable() {
+    fn every_flag_has_a_variable() {
         let command = with_variables(crate::cli::Arguments::command());
         command.clone().debug_assert();
-        let run = command.find_subcommand("run").unwrap();
-        let without =
-            run.get_arguments().filter(|flag| flag.get_long().is_some() && flag.get_env().is_none());
-        let without: Vec<&str> = without.filter_map(Arg::get_long).collect();
-        assert_eq!(without, SHARED);
+        let mut found = Vec::new();
+        for inner in command.get_subcommands().filter(|inner| !WITH_SETTINGS.contains(&inner.get_name())) {
+            without_variable(inner, inner.get_name(), &mut found);
+        }
+        assert_eq!(found, [] as [String; 0]);
     }
 }

@@ -2,6 +2,7 @@
 
 pub(super) mod environment;
 pub(super) mod ids;
+mod patterns;
 pub(super) mod references;
 
 use std::collections::hash_map::Entry;
@@ -22,6 +23,8 @@ use crate::terminal;
 #[error("{0}")]
 pub(crate) struct NoDefinition(pub(crate) String);
 
+/// The name of a project file, without its extension.
+const PROJECT: &str = "qualitytrace";
 /// The code of diagnostics from [`find_twins`].
 const TWIN: &str = "duplicate-id";
 
@@ -142,34 +145,44 @@ impl File {
     }
 }
 
-/// Finds every definition file that the arguments name; folders are searched for `.yaml`, `.yml` and `.json`. Files in
-/// a folder that are no definitions, like the body of a request, are left out with a message.
+/// Finds every definition file that the arguments name: files, folders that are searched for `.yaml`, `.yml` and
+/// `.json`, and patterns. What is found in a folder or by a pattern and is no definition, like the body of a request, is
+/// left out with a message.
 pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in paths {
-        if path.is_dir() {
-            let before = found.len();
-            let mut candidates = Vec::new();
-            search(path, &mut candidates)?;
-            for candidate in candidates {
-                if is_definition(&candidate)? {
-                    found.push(candidate);
-                } else {
-                    let note = match format_of(&candidate) {
-                        Format::Yaml => "has neither `type` nor `spec` and is left out",
-                        Format::Json => "has no `type` and `spec` and is left out",
-                    };
-                    terminal::err(&format!("{} {note}\n", candidate.display()));
-                }
-            }
-            if found.len() == before {
-                let why = format!("{} holds no definition in a .yaml, .yml or .json file", path.display());
-                return Err(NoDefinition(why).into());
-            }
-        } else if path.exists() {
+        if path.is_file() {
             found.push(path.clone());
+            continue;
+        }
+        let mut candidates = Vec::new();
+        let empty = if path.is_dir() {
+            search(path, &mut candidates)?;
+            format!("{} holds no definition in a .yaml, .yml or .json file", path.display())
+        } else if let Some(pattern) = path.to_str().filter(|text| patterns::is_one(text)) {
+            patterns::search(pattern, &mut candidates)?;
+            format!("no definition in a .yaml, .yml or .json file matches {pattern}")
+        } else if path.exists() {
+            // A pipe or a device is read as it is.
+            found.push(path.clone());
+            continue;
         } else {
-            return Err(NoDefinition(format!("there is no file {}", path.display())).into());
+            format!("there is no file {}", path.display())
+        };
+        let before = found.len();
+        for candidate in candidates {
+            if is_definition(&candidate)? {
+                found.push(candidate);
+            } else if candidate.file_stem().is_none_or(|stem| stem != PROJECT) {
+                let note = match format_of(&candidate) {
+                    Format::Yaml => "has neither `type` nor `spec` and is left out",
+                    Format::Json => "has no `type` and `spec` and is left out",
+                };
+                terminal::err(&format!("{} {note}\n", candidate.display()));
+            }
+        }
+        if found.len() == before {
+            return Err(NoDefinition(empty).into());
         }
     }
     // A file may be named directly and through its folder.
@@ -185,6 +198,9 @@ pub(crate) fn find_quietly(paths: &[PathBuf]) -> Vec<PathBuf> {
         let mut candidates = Vec::new();
         if path.is_dir() {
             let _ = search(path, &mut candidates);
+            candidates.retain(|candidate| is_definition(candidate).unwrap_or(false));
+        } else if let Some(pattern) = path.to_str().filter(|text| !path.exists() && patterns::is_one(text)) {
+            let _ = patterns::search(pattern, &mut candidates);
             candidates.retain(|candidate| is_definition(candidate).unwrap_or(false));
         } else {
             candidates.push(path.clone());
@@ -262,21 +278,30 @@ pub(crate) fn format_of(path: &Path) -> Format {
     if is_json { Format::Json } else { Format::Yaml }
 }
 
+/// Finds the files below a folder that may be definitions, in order.
 fn search(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    search_new(folder, &mut HashSet::new(), found)
+}
+
+/// Searches a folder that is not `known` yet: links may lead back to one.
+fn search_new(folder: &Path, known: &mut HashSet<PathBuf>, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    if !known.insert(folder.canonicalize().unwrap_or_else(|_| folder.to_owned())) {
+        return Ok(());
+    }
     let entries =
         std::fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>()?;
     paths.sort();
     for path in paths {
         if path.is_dir() {
-            search(&path, found)?;
-        } else if path.is_file()
-            && path
-                .extension()
-                .is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known))
-        {
+            search_new(&path, known, found)?;
+        } else if path.is_file() && has_known_extension(&path) {
             found.push(path);
         }
     }
     Ok(())
+}
+
+fn has_known_extension(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known))
 }

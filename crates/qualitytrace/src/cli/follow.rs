@@ -7,15 +7,17 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, TryStreamExt};
+use qualitytrace_core::wait::CONFIRM;
 use qualitytrace_server::wire::suite::{Part, Step, SuiteEventKind};
 use qualitytrace_server::wire::{self, series};
 use tokio::time::Instant;
 
 use super::interrupt::Interrupt;
 use super::parallel::{TriggerLimit, UnderWay};
+use crate::client::events::Seen;
 use crate::client::{Client, StartedRun, Wanted};
 use crate::report::progress::Progress;
-use crate::report::{self, Ending, Outcome, TestReport};
+use crate::report::{self, Ending, Level, Outcome, TestReport};
 
 /// How often a failure is checked again while it is being confirmed.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(250);
@@ -73,9 +75,10 @@ impl<'a> RunContext<'a> {
         let id = id.unwrap_or_default().to_owned();
         let is_interrupted = self.interrupt.is_raised();
         let failed = "not begun: a test before it did not pass";
-        let ending = Ending::Skipped(if is_interrupted { "interrupted before it began" } else { failed });
+        let ending =
+            Ending::Skipped(if is_interrupted { "interrupted before it began" } else { failed }.into());
         let report = TestReport { ending, ..TestReport::skipped(name.to_owned(), id) };
-        self.progress.ended(name, &report::pretty::test(&report));
+        self.progress.ended(name, &report);
         report
     }
 
@@ -83,7 +86,7 @@ impl<'a> RunContext<'a> {
     pub(super) fn without_result(&self, name: &str, id: &str, error: &anyhow::Error) -> TestReport {
         let (outcome, ending) = (Outcome::Unknown, Ending::Broken(format!("{error:#}")));
         let report = TestReport { outcome, ending, ..TestReport::skipped(name.to_owned(), id.to_owned()) };
-        self.progress.ended(name, &report::pretty::test(&report));
+        self.progress.ended(name, &report);
         report
     }
 }
@@ -99,8 +102,8 @@ pub(super) async fn suite(
     let run = context.client.start_suite(id, context.wanted).await?;
     let stop = async || context.client.stop_suite(id, &run).await;
     let mut reports = Vec::new();
-    let followed =
-        context.interrupt.follow(steps(context, name, id, &run, &mut reports, trigger), stop).await;
+    let steps = Box::pin(steps(context, name, id, &run, &mut reports, trigger));
+    let followed = context.interrupt.follow(steps, stop).await;
     if let Err(error) = followed {
         let error = error.context(context.client.unfinished_suite(id, run.number));
         reports.push(context.without_result(name, id, &error));
@@ -138,7 +141,8 @@ async fn steps(
                 if attempt == 1 {
                     progress.began(&planned.title);
                 }
-                triggers.push(until_triggered(client, planned.test.clone(), run, limit.count()));
+                let (title, test) = (planned.title.clone(), planned.test.clone());
+                triggers.push(until_triggered(context, title, test, run, limit.count()));
                 drop(acquired.take());
                 runs.entry(step).or_default().push((run, trace_id));
             }
@@ -150,7 +154,7 @@ async fn steps(
                     report.ending = Ending::Broken(report::brief(&message));
                 }
                 report.place(name, step);
-                progress.ended(&step.title, &report::pretty::test(&report));
+                progress.ended(&step.title, &report);
                 reports.push(report);
             }
             SuiteEventKind::StepsSkipped { steps: skipped } => {
@@ -158,7 +162,7 @@ async fn steps(
                     let step = planned(&steps, step)?;
                     let mut report = TestReport::skipped(step.title.clone(), step.test.clone());
                     report.place(name, step);
-                    progress.ended(&step.title, &report::pretty::test(&report));
+                    progress.ended(&step.title, &report);
                     reports.push(report);
                 }
             }
@@ -174,7 +178,7 @@ async fn steps(
     if let Some(why) = why.filter(|_| !is_told) {
         let mut report = TestReport::skipped(name.to_owned(), id.to_owned());
         (report.outcome, report.ending) = (Outcome::Broken, Ending::Broken(why));
-        progress.ended(name, &report::pretty::test(&report));
+        progress.ended(name, &report);
         reports.push(report);
     }
     Ok(())
@@ -187,15 +191,17 @@ fn planned(steps: &[Step], step: usize) -> anyhow::Result<&Step> {
 
 /// Follows a series of runs to its end.
 pub(super) async fn series(
-    RunContext { client, limit, .. }: RunContext<'_>,
+    context: RunContext<'_>,
+    name: &str,
     test: &str,
     first: u64,
     trigger: UnderWay<'_>,
 ) -> anyhow::Result<series::Series> {
+    let RunContext { client, limit, .. } = context;
     let (mut seen, mut latest, mut trigger) = (1, first, Some(trigger));
     loop {
         if let Some(trigger) = trigger.take() {
-            until_triggered(client, test.to_owned(), latest, trigger).await;
+            until_triggered(context, name.to_owned(), test.to_owned(), latest, trigger).await;
         }
         let series = client.series_after(test, first, seen).await?;
         if series.outcome.is_some() {
@@ -208,26 +214,37 @@ pub(super) async fn series(
     }
 }
 
-/// Returns when the trigger of a run is over. Errors are left to the code that follows the run itself.
-async fn until_triggered(client: &Client, test: String, run: u64, trigger: UnderWay<'_>) {
-    let mut events = std::pin::pin!(client.events(&test, run));
-    while let Ok(Some(event)) = events.try_next().await {
-        if is_triggered(&event) {
-            break;
+/// Releases the permit of a run when its trigger is over, and returns then; where running tests are shown, returns when
+/// the run is over. Errors are left to the code that follows the run itself.
+async fn until_triggered(
+    RunContext { client, progress, .. }: RunContext<'_>,
+    name: String,
+    test: String,
+    run: u64,
+    trigger: UnderWay<'_>,
+) {
+    let mut trigger = Some(trigger);
+    let mut events = std::pin::pin!(client.watch(&test, run, progress.is_live()));
+    while let Ok(Some(seen)) = events.try_next().await {
+        progress.note(&name, &seen);
+        if is_triggered(&seen) {
+            drop(trigger.take());
+            if !progress.is_live() {
+                break;
+            }
         }
     }
-    drop(trigger);
 }
 
-fn is_triggered(event: &wire::Event) -> bool {
-    matches!(event.what, wire::RunEventKind::Triggered { .. })
+fn is_triggered(seen: &Seen) -> bool {
+    matches!(seen, Seen::Event(wire::Event { what: wire::RunEventKind::Triggered { .. }, .. }))
 }
 
 /// The report of a test: the last run in full, and a summary of the earlier ones.
 ///
 /// Without `ended` there was only one run, and its outcome counts. `trigger` is held until the trigger is answered.
 pub(super) async fn report(
-    RunContext { client, wanted, has_page, .. }: RunContext<'_>,
+    RunContext { client, wanted, progress, has_page, .. }: RunContext<'_>,
     name: &str,
     id: &str,
     runs: &[(u64, String)],
@@ -236,12 +253,15 @@ pub(super) async fn report(
 ) -> anyhow::Result<TestReport> {
     let mut reports = Vec::new();
     for (run, trace_id) in runs {
-        let events = client.events(id, *run).inspect_ok(|event| {
-            if is_triggered(event) {
+        let mut all = std::pin::pin!(client.watch(id, *run, progress.is_live()));
+        let mut events = Vec::new();
+        while let Some(seen) = all.try_next().await? {
+            progress.note(name, &seen);
+            if is_triggered(&seen) {
                 drop(trigger.take());
             }
-        });
-        let events: Vec<_> = events.try_collect().await?;
+            events.extend(seen.event());
+        }
         let (name, id) = (name.to_owned(), id.to_owned());
         reports.push(TestReport::fold(name, id, *run, trace_id.clone(), &events, wanted.gates()));
     }
@@ -254,7 +274,7 @@ pub(super) async fn report(
     if let Some((outcome, recovered)) = ended {
         report.outcome = Outcome::of(outcome, recovered);
     }
-    if report.outcome != Outcome::Passed {
+    if report.outcome != Outcome::Passed || progress.level() == Level::Details {
         report.trace = client.trace(&report.trace_id).await?;
     }
     if !report.earlier.is_empty() {
@@ -270,9 +290,7 @@ pub(super) async fn confirmed(context: RunContext<'_>, report: TestReport, until
     if !rests_on_absence(&report) || Instant::now() >= until {
         return report;
     }
-    let seconds = (until - Instant::now()).as_secs_f64().ceil();
-    let told = format!("{} (missing spans may still arrive: {seconds} s at most)", report.name);
-    let _shown = context.progress.confirming(&told);
+    let _shown = context.progress.confirming(&report.name, until.into_std());
     while rests_on_absence(&report) && Instant::now() < until && !context.interrupt.is_raised() {
         tokio::time::sleep_until(until.min(Instant::now() + CONFIRM_INTERVAL)).await;
         report = again(context, report).await;
@@ -331,8 +349,30 @@ pub(super) async fn again(context: RunContext<'_>, mut report: TestReport) -> Te
     if report.outcome != Outcome::Passed && report.trace.is_none() {
         report.trace = context.client.trace(&report.trace_id).await.unwrap_or_default();
     }
-    context.progress.ended(&report.name, &report::pretty::test(&report));
+    context.progress.corrected(&report);
     report
+}
+
+/// Waits while more spans could make a failed run pass: until they are known to be absent, and no longer than
+/// `confirm`, or than its polling profile says.
+pub(super) async fn until_certain(
+    client: &Client,
+    gates: &[String],
+    (test, run): (&str, u64),
+    confirm: Option<Duration>,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let mut began = None;
+    loop {
+        let events: Vec<_> = client.events(test, run).try_collect().await?;
+        let report = TestReport::fold(String::new(), test.to_owned(), run, String::new(), &events, gates);
+        let began = *began.get_or_insert_with(Instant::now);
+        let until = began + confirm.or(report.confirm).unwrap_or(CONFIRM);
+        if !rests_on_absence(&report) || Instant::now() >= until || interrupt.is_raised() {
+            return Ok(());
+        }
+        tokio::time::sleep_until(until.min(Instant::now() + CONFIRM_INTERVAL)).await;
+    }
 }
 
 impl TestReport {

@@ -5,6 +5,7 @@ mod junit;
 mod result;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -14,6 +15,7 @@ use qualitytrace_server::wire::series::Series;
 use qualitytrace_server::wire::suite::SuiteEventKind;
 
 use super::Exit;
+use super::follow;
 use super::interrupt::Interrupt;
 use super::plan::StoredRunnable;
 use super::target::Output;
@@ -125,14 +127,24 @@ pub(crate) async fn stored(
     Ok(found)
 }
 
+/// How to run them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner<'a> {
+    pub(crate) output: Output,
+    /// Whether only to start them.
+    pub(crate) skip_wait: bool,
+    /// The file of the JUnit report.
+    pub(crate) junit: Option<&'a Path>,
+    /// How long failures by absence are checked again; `None` leaves it to the polling profiles.
+    pub(crate) confirm: Option<Duration>,
+}
+
 /// Runs them one after the other, and prints the result of each.
 pub(crate) async fn run(
     client: &Client,
     runnables: &[StoredRunnable],
     mut wanted: Wanted,
-    output: Output,
-    skip_wait: bool,
-    junit: Option<&Path>,
+    Manner { output, skip_wait, junit, confirm }: Manner<'_>,
 ) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::listen();
     let (mut ended, mut reports) = (Vec::new(), Vec::new());
@@ -141,10 +153,12 @@ pub(crate) async fn run(
             break;
         }
         let run = start(client, runnable, &mut wanted).await?;
+        let gates = wanted.gates().to_vec();
+        let certainty = Certainty { client, gates: &gates, confirm, interrupt: &interrupt };
         let result = if runnable.is_suite {
-            suite(client, &runnable.id, &run, skip_wait, &interrupt).await?
+            suite(certainty, &runnable.id, &run, skip_wait).await?
         } else {
-            Ended::Test(test(client, &runnable.id, &run, skip_wait, &interrupt).await?)
+            Ended::Test(test(certainty, &runnable.id, &run, skip_wait).await?)
         };
         terminal::out(&result.shown(output)?);
         if junit.is_some() {
@@ -237,14 +251,31 @@ impl Ended {
     }
 }
 
+/// What is needed to know a result for certain.
+#[derive(Debug, Clone, Copy)]
+struct Certainty<'a> {
+    client: &'a Client,
+    gates: &'a [String],
+    confirm: Option<Duration>,
+    interrupt: &'a Interrupt,
+}
+
+impl Certainty<'_> {
+    /// Follows a run to its end, and further while missing spans could make it pass.
+    async fn run(self, test: &str, run: u64) -> anyhow::Result<EndedRun> {
+        follow::until_certain(self.client, self.gates, (test, run), self.confirm, self.interrupt).await?;
+        self.client.run(test, run).await
+    }
+}
+
 /// Follows a run of a test to its end.
 async fn test(
-    client: &Client,
+    certainty: Certainty<'_>,
     id: &str,
     run: &StartedRun,
     skip_wait: bool,
-    interrupt: &Interrupt,
 ) -> anyhow::Result<TestResult> {
+    let Certainty { client, interrupt, .. } = certainty;
     let (name, titles) = definition(client, Kind::Test, id).await?;
     if skip_wait {
         let ended = EndedRun { trace_id: run.trace_id.clone(), ..EndedRun::default() };
@@ -254,10 +285,10 @@ async fn test(
         let series = if run.series.is_some() { Some(series(client, id, run.number).await?) } else { None };
         let attempts = series.as_ref().map(|series| series.runs.as_slice()).unwrap_or_default();
         let last = attempts.last().map_or(run.number, |attempt| attempt.run);
-        client.events(id, last).try_for_each(|_| async { Ok(()) }).await?;
+        let ended = certainty.run(id, last).await?;
         let passes = |series: Series| Some(Outcome::of(series.outcome?, series.recovered).is_pass());
         let all_count = series.and_then(passes).unwrap_or(true);
-        anyhow::Ok((last, client.run(id, last).await?, all_count))
+        anyhow::Ok((last, ended, all_count))
     };
     let followed = interrupt.follow(end, async || client.stop(id, run).await).await;
     let (last, ended, all_count) = followed.with_context(|| client.unfinished_test(id, run.number))?;
@@ -278,19 +309,25 @@ async fn series(client: &Client, test: &str, first: u64) -> anyhow::Result<Serie
 
 /// Follows a run of a suite to its end.
 async fn suite(
-    client: &Client,
+    certainty: Certainty<'_>,
     id: &str,
     run: &StartedRun,
     skip_wait: bool,
-    interrupt: &Interrupt,
 ) -> anyhow::Result<Ended> {
+    let Certainty { client, interrupt, .. } = certainty;
     let (name, _) = definition(client, Kind::TestSuite, id).await?;
     let link = format!("{}/testsuite/{id}/run/{}", client.page(), run.number);
     let mut result = SuiteResult { name, link, steps: Vec::new(), error: None, is_running: skip_wait };
     if skip_wait {
         return Ok(Ended::Suite(result));
     }
-    let end = steps(client, id, run, &mut result);
+    let end = async {
+        steps(client, id, run, &mut result).await?;
+        for step in result.steps.iter_mut().filter(|step| !step.passed()) {
+            step.renew(certainty.run(&step.id, step.run).await?);
+        }
+        anyhow::Ok(())
+    };
     let followed = interrupt.follow(end, async || client.stop_suite(id, run).await).await;
     followed.with_context(|| client.unfinished_suite(id, run.number))?;
     Ok(Ended::Suite(result))
@@ -306,14 +343,17 @@ async fn steps(client: &Client, id: &str, run: &StartedRun, result: &mut SuiteRe
                 runs = vec![None; steps.len()];
                 planned = steps;
             }
-            SuiteEventKind::StepStarted { step, run, .. } => {
-                runs.get_mut(step).into_iter().for_each(|known| *known = Some(run));
+            SuiteEventKind::StepStarted { step, run, attempt, .. } => {
+                runs.get_mut(step).into_iter().for_each(|known| *known = Some((run, attempt)));
             }
             SuiteEventKind::StepEnded { step, outcome, recovered, .. } => {
-                let (Some(step), Some(Some(run))) = (planned.get(step), runs.get(step)) else { continue };
+                let (Some(step), Some(Some((run, attempt)))) = (planned.get(step), runs.get(step)) else {
+                    continue;
+                };
                 let (name, titles) = definition(client, Kind::Test, &step.test).await?;
                 let ended = client.run(&step.test, *run).await?;
-                let counts = Outcome::of(outcome, recovered).is_pass();
+                // The only run of a step may still be corrected.
+                let counts = *attempt == 1 || Outcome::of(outcome, recovered).is_pass();
                 let page = client.page();
                 result.steps.push(TestResult::new(&page, &step.test, *run, name, titles, ended, counts));
             }

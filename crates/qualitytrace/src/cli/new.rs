@@ -66,15 +66,17 @@ fn imported(from: &str) -> anyhow::Result<Vec<(String, String)>> {
     Ok(definitions.into_iter().map(|definition| (definition.name, definition.text)).collect())
 }
 
-/// Writes all into a file, or each into a file of a folder. What is there is not overwritten.
+/// Writes all into a file, or each into a file of a folder, which is made if it is not there. What is there is not
+/// overwritten.
 fn write(out: &Path, definitions: &[(String, String)]) -> anyhow::Result<()> {
     let is_file = out.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+    let folder = if is_file { out.parent().unwrap_or(out) } else { out };
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("failed to make the folder {}", folder.display()))?;
     let files: Vec<(PathBuf, String)> = if is_file {
         let texts: Vec<&str> = definitions.iter().map(|(_, text)| text.trim_end()).collect();
         vec![(out.to_owned(), format!("{}\n", texts.join("\n---\n")))]
     } else {
-        std::fs::create_dir_all(out)
-            .with_context(|| format!("failed to make the folder {}", out.display()))?;
         let mut files: Vec<(PathBuf, String)> = Vec::new();
         for (name, text) in definitions {
             let stem = file_stem(name);

@@ -23,7 +23,7 @@ use super::parallel::{TriggerLimit, UnderWay};
 use super::selection::{self, Candidate};
 use crate::client::{Client, Wanted};
 use crate::report::progress::Progress;
-use crate::report::{self, Source, TestReport, visible};
+use crate::report::{Level, Source, TestReport, visible};
 use crate::terminal;
 
 /// The tests and suites to run.
@@ -42,6 +42,7 @@ struct FoundTest {
     path: PathBuf,
     id: Option<String>,
     name: String,
+    tags: Vec<String>,
     source: String,
     format: Format,
     is_step: bool,
@@ -81,8 +82,8 @@ pub(crate) struct Manner {
     pub(crate) fail_fast: bool,
     /// How long the server stays.
     pub(crate) stay: Stay,
-    /// Whether standard output belongs to a report, and not to tests as they end.
-    pub(crate) is_quiet: bool,
+    /// How much is shown of tests as they end.
+    pub(crate) level: Level,
 }
 
 /// A stored test or suite.
@@ -181,6 +182,7 @@ impl Plan {
             name: test.name.clone(),
             words: ids.iter().chain([&test.name]).cloned().collect(),
             ids,
+            tags: test.tags.clone(),
             paths: named.into_iter().chain([test.path.clone()]).collect(),
         }
     }
@@ -191,10 +193,12 @@ impl Plan {
         all.ids.extend(found.suite.id.clone());
         all.words.extend(all.ids.iter().chain([&found.suite.name]).cloned());
         all.paths.push(file.path.clone());
+        all.tags.extend(found.suite.tags.iter().cloned());
         for (_, test) in &found.tests {
             let step = self.candidate_of_test(&self.tests[*test]);
             all.words.extend(step.words);
             all.ids.extend(step.ids);
+            all.tags.extend(step.tags);
             all.paths.extend(step.paths);
         }
         all
@@ -207,15 +211,18 @@ impl Plan {
 
     /// Prints what is selected, a line each.
     pub(crate) fn list(&self) -> Exit {
-        let line = |kind: &str, path: &Path, id: Option<&str>, name: &str| {
+        let line = |kind: &str, path: &Path, id: Option<&str>, name: &str, tags: &[String]| {
             let id = id.map(|id| format!(" ({})", visible::text(id))).unwrap_or_default();
-            terminal::out(&format!("{kind:<5}  {}  {}{id}\n", path.display(), visible::text(name)));
+            let tags: Vec<String> = tags.iter().map(|tag| format!("  #{}", visible::text(tag))).collect();
+            let tags = tags.concat();
+            terminal::out(&format!("{kind:<5}  {}  {}{id}{tags}\n", path.display(), visible::text(name)));
         };
         for found in self.suites.iter().filter(|suite| suite.is_selected) {
-            line("suite", &self.files[found.file].path, found.suite.id.as_deref(), &found.suite.name);
+            let TestSuite { id, name, tags, .. } = &found.suite;
+            line("suite", &self.files[found.file].path, id.as_deref(), name, tags);
         }
         for test in self.alone() {
-            line("test", &test.path, test.id.as_deref(), &test.name);
+            line("test", &test.path, test.id.as_deref(), &test.name, &test.tags);
         }
         Exit::Passed
     }
@@ -248,7 +255,7 @@ impl Plan {
     ) -> anyhow::Result<Vec<TestReport>> {
         let suites = || self.suites.iter().filter(|suite| suite.is_selected);
         let steps = suites().map(|suite| suite::Plan::of(&suite.suite).steps.len());
-        let progress = &Progress::start(steps.sum::<usize>() + self.alone().count(), manner.is_quiet);
+        let progress = &Progress::start(steps.sum::<usize>() + self.alone().count(), manner.level);
         let limit = &TriggerLimit::new(manner.parallel);
         let halt = &Halt::new(manner.fail_fast);
         let ids = IdWriter::default();
@@ -261,19 +268,25 @@ impl Plan {
         let at_a_time = if manner.fail_fast { manner.parallel.max(1) } else { limit.followed() };
         let all = futures_util::stream::iter(suites.chain(tests)).buffered(at_a_time);
         let mut all = std::pin::pin!(all.try_collect::<Vec<Vec<TestReport>>>());
-        let reports = tokio::select! {
-            reports = &mut all => reports?,
-            () = interrupt.raised() => {
-                client.hurry();
-                all.await?
-            }
+        let carried_out = async {
+            let reports = tokio::select! {
+                reports = &mut all => reports?,
+                () = interrupt.raised() => {
+                    client.hurry();
+                    all.await?
+                }
+            };
+            let began = Instant::now();
+            let again = reports.into_iter().flatten().map(|report| {
+                let until = began + manner.confirm.or(report.confirm).unwrap_or(CONFIRM);
+                follow::confirmed(context, report, until)
+            });
+            Ok(futures_util::stream::iter(again).buffered(manner.parallel.max(1)).collect().await)
         };
-        let began = Instant::now();
-        let again = reports.into_iter().flatten().map(|report| {
-            let until = began + manner.confirm.or(report.confirm).unwrap_or(CONFIRM);
-            follow::confirmed(context, report, until)
-        });
-        Ok(futures_util::stream::iter(again).buffered(manner.parallel.max(1)).collect().await)
+        tokio::select! {
+            reports = carried_out => reports,
+            never = progress.keep_drawing() => match never {},
+        }
     }
 
     /// Stores everything that is selected on a server, in the order of the files.
@@ -386,7 +399,7 @@ impl Plan {
         let report = match carried_out.await {
             Ok(mut report) => {
                 report.source = Some(self.source(test));
-                context.progress.ended(&test.name, &report::pretty::test(&report));
+                context.progress.ended(&test.name, &report);
                 report
             }
             Err(error) if context.client.was_reached() => {
@@ -412,7 +425,7 @@ async fn follow_test(
     let run = client.start(id, context.wanted).await?;
     let end = async {
         if run.series.is_some() {
-            let series = follow::series(context, id, run.number, trigger).await?;
+            let series = follow::series(context, name, id, run.number, trigger).await?;
             let ended = (series.outcome.unwrap_or(series::Outcome::Broken), series.recovered);
             let attempts: Vec<_> = series.runs.into_iter().map(|run| (run.run, run.trace_id)).collect();
             follow::report(context, name, id, &attempts, Some(ended), None).await
@@ -428,8 +441,8 @@ async fn follow_test(
 fn found(file: &File, test: &Test, at: (usize, usize), source: String) -> FoundTest {
     let name = if test.name.is_empty() { file.path.display().to_string() } else { test.name.clone() };
     let (path, id, format) = (file.path.clone(), test.id.clone(), file.format);
-    let ((file, document), is_step, is_selected) = (at, false, true);
-    FoundTest { file, document, path, id, name, source, format, is_step, is_selected }
+    let ((file, document), is_step, is_selected, tags) = (at, false, true, test.tags.clone());
+    FoundTest { file, document, path, id, name, tags, source, format, is_step, is_selected }
 }
 
 /// The suites of a file, with their indices.

@@ -1,6 +1,6 @@
 //! `qualitytrace apply|get|list|delete|export RESOURCE`.
 
-mod apply;
+pub(super) mod apply;
 mod name;
 mod table;
 
@@ -234,6 +234,11 @@ fn one(resource: Option<&str>, id: Option<String>) -> anyhow::Result<(Name, Stri
         (Some(name), Some(id)) => Ok((name, id)),
         _ => Err(flags(&wrong)),
     }
+}
+
+/// The kind of resource that a word means; `None` for any other word.
+pub(super) fn kind(word: &str) -> Option<Kind> {
+    Name::of(word).ok().map(|name| name.kind)
 }
 
 fn named(resource: Option<&str>, wrong: &mut Vec<String>) -> Option<Name> {

@@ -1,19 +1,20 @@
 //! `qualitytrace run`.
 
+mod windows;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
 use qualitytrace_core::gates::Gate;
-use qualitytrace_core::time::parse_duration;
-use qualitytrace_core::wait::Policy;
 use qualitytrace_server::config::{Config, Listen, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
-use serde_json::{Map, Value};
 
+use self::windows::{Windows, seconds_or_duration};
 use super::Exit;
 use super::beside::{Beside, ChosenSet};
 use super::files::{self, File};
@@ -24,6 +25,7 @@ use super::legacy::{self, Asked};
 use super::metadata;
 use super::own_token::{self, OwnToken};
 use super::plan::{Manner, Plan, Stay, StoredRunnable};
+use super::project::{Project, ServerSettings};
 use super::reports;
 use super::resource;
 use super::selection;
@@ -33,14 +35,21 @@ use super::variables::{self, Given};
 use super::with::{self, System};
 use crate::client::contact::RECONNECT_TIMEOUT;
 use crate::client::{Client, Wanted};
-use crate::report::{self, Outcome, TestReport};
+use crate::report::{self, Level, Outcome, TestReport};
 use crate::terminal;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Files, or folders to search
-    #[arg(value_name = "FILE|DIR")]
+    /// Files, folders to search, or patterns like 'tests/**/*.yaml' [default: `run.paths` of the project file]
+    #[arg(value_name = "FILE|DIR|GLOB")]
     paths: Vec<PathBuf>,
+    /// Project file, whose section `run` has values for these flags; `off` for none [default: qualitytrace.yaml in this
+    /// folder or above]
+    #[arg(long = "project", id = "project", value_name = "FILE|off")]
+    project_file: Option<PathBuf>,
+    /// The project file that counts.
+    #[arg(skip)]
+    project: Option<Project>,
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
@@ -96,6 +105,9 @@ pub(crate) struct Options {
     /// destinations; a server named by --server has its own list in `runs.uninstrumented`
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     uninstrumented: Vec<String>,
+    /// Show only what did not pass, and the summary
+    #[arg(long, short = 'q', conflicts_with = "verbose")]
+    failures_only: bool,
     /// Write a JUnit report
     #[arg(long, short = 'j', value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -109,6 +121,32 @@ impl Options {
     /// Adds the flags that were given before the command.
     pub(crate) fn on(self, before: Target) -> Self {
         Self { target: self.target.or(before), ..self }
+    }
+
+    /// The variable set that was named: a file, or an id.
+    fn set(&self) -> Option<&str> {
+        self.vars.as_deref().or(self.legacy.environment.as_deref())
+    }
+
+    /// How much is shown of tests as they end.
+    fn level(&self) -> Level {
+        match (self.failures_only, self.target.verbose) {
+            _ if self.reports.iter().any(reports::Wanted::takes_output) => Level::Nothing,
+            (true, _) => Level::Failures,
+            (false, true) => Level::Details,
+            (false, false) => Level::Usual,
+        }
+    }
+
+    /// Takes over what flags cannot say of the project file. `given` has its other values as defaults.
+    pub(crate) fn take_project(&mut self, project: Project, given: &ArgMatches) {
+        if given.value_source("with") == Some(ValueSource::DefaultValue) {
+            self.with.folder = Some(project.folder());
+            // A server that the user has configured for other projects is not meant.
+            self.local |= self.target.named_server().is_none();
+        }
+        self.variables.of_project.clone_from(&project.variables);
+        self.project = Some(project);
     }
 
     /// What is to be run. Fails on flags that do not fit together.
@@ -182,74 +220,8 @@ struct OtlpOptions {
     otlp_http_addr: Option<Listen>,
 }
 
-/// How to wait, unless a polling profile of the tests says something else.
-#[derive(Debug, Clone, Args)]
-struct Windows {
-    /// Silence that ends a wait when nothing is owed, like 150ms
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    quiet: Option<Duration>,
-    /// Silence that ends a wait although spans may still arrive, like 6s
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    settle: Option<Duration>,
-    /// The longest wait for a trace, like 1m
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    timeout: Option<Duration>,
-}
-
-impl Windows {
-    fn policy(&self) -> Policy {
-        Policy {
-            quiet: self.quiet.unwrap_or(Policy::DEFAULT.quiet),
-            settle: self.settle.unwrap_or(Policy::DEFAULT.settle),
-            timeout: self.timeout.unwrap_or(Policy::DEFAULT.timeout),
-        }
-    }
-
-    /// Fails on windows that contradict each other. The defaults of another server are not known here.
-    fn check(&self, is_own: bool) -> anyhow::Result<()> {
-        let settle = self.settle.or(is_own.then_some(Policy::DEFAULT.settle));
-        if let Some((quiet, settle)) = self.quiet.zip(settle).filter(|(quiet, settle)| quiet > settle) {
-            bail!(
-                "--quiet {quiet:?} is longer than --settle {settle:?}: a wait that owes nothing would take longer than one \
-                 that does; give a shorter --quiet or a longer --settle"
-            );
-        }
-        Ok(())
-    }
-
-    /// Puts them into a polling profile. Values of a profile `of_tests` are kept.
-    fn put_into(&self, profile: &mut Map<String, Value>, of_tests: bool) {
-        let text = |time: Duration| match time.subsec_nanos() % 1_000_000 {
-            0 => format!("{}ms", time.as_millis()),
-            _ => format!("{}ns", time.as_nanos()),
-        };
-        let periodic = profile.entry("periodic").or_insert_with(|| Value::Object(Map::new()));
-        let windows = [("quiet", self.quiet), ("settle", self.settle), ("timeout", self.timeout)];
-        for (name, window) in windows {
-            let is_said = of_tests && !periodic[name].is_null();
-            if let Some(window) = window.filter(|_| !is_said) {
-                periodic[name] = text(window).into();
-            }
-        }
-    }
-
-    fn are_given(&self) -> bool {
-        self.quiet.is_some() || self.settle.is_some() || self.timeout.is_some()
-    }
-}
-
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "write a whole number above 0".to_owned())
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let nanos = parse_duration(text).and_then(|nanos| u64::try_from(nanos).ok());
-    nanos.map(Duration::from_nanos).ok_or_else(|| "write a duration, like 6s or 500ms".to_owned())
-}
-
-/// Parses a duration; a bare number counts seconds.
-fn seconds_or_duration(text: &str) -> Result<Duration, String> {
-    text.parse().map(Duration::from_secs).or_else(|_| duration(text))
 }
 
 fn listen(text: &str) -> Result<Listen, String> {
@@ -263,6 +235,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
         terminal::err("Flag --environment has been deprecated, use --vars instead\n");
     }
     let asked = options.asked()?;
+    options.with.check()?;
     let server = options.server()?;
     options.windows.check(server.is_none())?;
     for (flag, file) in [("--learned", &options.learned), ("--junit", &options.junit)] {
@@ -282,7 +255,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
                 None => options.target.client()?,
             };
             let stored = legacy::stored(&client, &ids, is_suite).await?;
-            let wanted = wanted(&options, given, &[], &client, false).await?;
+            let wanted = wanted(&options, options.set(), given, &[], &client, false).await?;
             run_stored(&options, &client, &stored, wanted).await
         }
         (Asked::Files(files), Some(server)) => run_files(&options, given, &files, &server.client).await,
@@ -318,7 +291,7 @@ async fn run_files(
     if options.selection.list {
         return Ok(plan.list());
     }
-    let wanted = wanted(options, given, plan.files(), client, false).await?;
+    let wanted = wanted(options, options.set(), given, plan.files(), client, false).await?;
     let stored = plan.store(client).await?;
     run_stored(options, client, &stored, wanted).await
 }
@@ -329,9 +302,13 @@ async fn run_stored(
     stored: &[StoredRunnable],
     wanted: Wanted,
 ) -> anyhow::Result<Exit> {
-    let output = options.target.output.unwrap_or(Output::Pretty);
-    let skip_wait = options.legacy.skip_result_wait;
-    legacy::run(client, stored, wanted, output, skip_wait, options.junit.as_deref()).await
+    let manner = legacy::Manner {
+        output: options.target.output.unwrap_or(Output::Pretty),
+        skip_wait: options.legacy.skip_result_wait,
+        junit: options.junit.as_deref(),
+        confirm: options.confirm,
+    };
+    legacy::run(client, stored, wanted, manner).await
 }
 
 /// Runs files and folders, with our own report, on the named server or on one that is started for them.
@@ -366,7 +343,7 @@ async fn run_paths(
         },
         _ => None,
     };
-    let wanted = match wanted(options, given, plan.files(), &client, server.is_some()).await {
+    let wanted = match wanted(options, options.set(), given, plan.files(), &client, server.is_some()).await {
         Ok(wanted) => wanted,
         Err(error) => {
             if let Some(server) = server {
@@ -380,7 +357,7 @@ async fn run_paths(
         confirm: options.confirm,
         fail_fast: options.selection.fail_fast,
         stay: if server.is_none() { Stay::Lasting } else { Stay::Run },
-        is_quiet: options.reports.iter().any(reports::Wanted::takes_output),
+        level: options.level(),
     };
     let reports = plan.run(&client, &wanted, manner, &interrupt).await;
     if let Some(system) = system {
@@ -403,7 +380,7 @@ async fn run_paths(
     let reports = reports?;
     last_run::keep(&reports);
     let summary = report::pretty::summary(&reports, began.elapsed());
-    if manner.is_quiet {
+    if manner.level == Level::Nothing {
         terminal::err(&summary);
     } else {
         terminal::out(&summary);
@@ -453,17 +430,18 @@ async fn start_system(options: &Options, server: &Server) -> anyhow::Result<Syst
     options.with.start(&format!("http://{address}")).await
 }
 
-/// The settings of the runs: flags override what is beside the tests, which overrides the server's settings.
+/// The settings of the runs: flags override what is beside the tests, which overrides the server's settings. `set` is the
+/// variable set that was named.
 async fn wanted(
     options: &Options,
+    set: Option<&str>,
     given: Given,
     files: &[File],
     client: &Client,
     is_own: bool,
 ) -> anyhow::Result<Wanted> {
     let beside = Beside::of(files)?;
-    let vars = options.vars.as_deref().or(options.legacy.environment.as_deref());
-    let (variable_set, variable_set_id) = match beside.chosen_set(vars)? {
+    let (variable_set, variable_set_id) = match beside.chosen_set(set)? {
         ChosenSet::None => (None, None),
         ChosenSet::Read(set) => (Some(set), None),
         ChosenSet::Stored(id) if is_own => bail!(
@@ -521,26 +499,29 @@ fn is_undecided(outcome: Outcome) -> bool {
 }
 
 /// Starts a server inside this process: a free port for the API, with a token that only this process knows, the usual
-/// ports for OTLP, and a database in memory.
+/// ports for OTLP, and a database in memory. The project file has its limits.
 async fn own_server(options: &Options, token: &OwnToken) -> anyhow::Result<Server> {
     let Options { otlp, parallel, windows, uninstrumented, with, .. } = options;
+    let project = options.project.as_ref().map(Project::server_settings).transpose()?;
+    let ServerSettings { config, otlp_grpc, otlp_http } = project.unwrap_or_default();
     let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
     // The system that is started is told where to send its spans.
-    let address = |given: Option<&Listen>, usual: u16| {
-        let port = if with.is_given() { 0 } else { usual };
-        given.map_or(Some(SocketAddr::new(host, port)), |given| given.address(host))
+    let address = |given: Option<Listen>, of_project: Option<Listen>, usual: u16| {
+        let usual = if with.is_given() { Listen::Port(0) } else { of_project.unwrap_or(Listen::Port(usual)) };
+        given.unwrap_or(usual).address(host)
     };
     let config = Config {
         http: SocketAddr::new(host, 0),
-        otlp_grpc: address(otlp.otlp_grpc_addr.as_ref(), OTLP_GRPC_PORT),
-        otlp_http: address(otlp.otlp_http_addr.as_ref(), OTLP_HTTP_PORT),
+        otlp_grpc: address(otlp.otlp_grpc_addr, otlp_grpc, OTLP_GRPC_PORT),
+        otlp_http: address(otlp.otlp_http_addr, otlp_http, OTLP_HTTP_PORT),
         // The tests are the user's own files, and the server only lives for them.
         limits: Limits {
             commands: true,
             concurrent_runs: (*parallel).max(1),
-            uninstrumented: uninstrumented.clone(),
-            ..Limits::default()
+            uninstrumented: config.limits.uninstrumented.iter().chain(uninstrumented).cloned().collect(),
+            ..config.limits
         },
+        redact_headers: config.redact_headers,
         safety: token.safety()?,
         wait: windows.policy(),
         ..Config::default()

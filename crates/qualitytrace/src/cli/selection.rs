@@ -1,4 +1,4 @@
-//! Which of the tests and suites in the files are run: by name, id, change, last result and shard.
+//! Which of the tests and suites in the files are run: by name, id, tag, change, last result and shard.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,9 @@ pub(crate) struct Options {
     /// Run only tests and suites whose name, id or file this regular expression matches
     #[arg(long, value_name = "REGEX", help_heading = "Selection")]
     grep: Option<Regex>,
+    /// Run only tests and suites with this tag; may be given more than once: one of them is enough
+    #[arg(long = "tag", value_name = "NAME,...", value_delimiter = ',', help_heading = "Selection")]
+    tags: Vec<String>,
     /// Run only what did not pass in the last run in this folder
     #[arg(long, help_heading = "Selection")]
     last_failed: bool,
@@ -64,6 +67,7 @@ pub(crate) struct Candidate {
     /// All names and ids.
     pub(crate) words: Vec<String>,
     pub(crate) ids: Vec<String>,
+    pub(crate) tags: Vec<String>,
     /// The definition and the files that it names.
     pub(crate) paths: Vec<PathBuf>,
 }
@@ -91,12 +95,20 @@ impl Options {
             facts.changed = Some(changed_files(commit)?);
         }
         let selected = self.among(ids, &facts, candidates);
-        let is_named = self.grep.is_some() || !ids.is_empty();
+        let is_named = self.grep.is_some() || !ids.is_empty() || !self.tags.is_empty();
         if is_named && self.shard.is_none() && !selected.contains(&true) {
-            let what = self.grep.as_ref().map_or_else(|| ids.join(", "), ToString::to_string);
-            bail!("none of {} tests and suites is called `{what}`; --list shows them", candidates.len());
+            bail!("none of {} tests and suites {}; --list shows them", candidates.len(), self.wanted(ids));
         }
         Ok(selected)
+    }
+
+    /// The conditions on names, ids and tags, for a message.
+    fn wanted(&self, ids: &[String]) -> String {
+        let called = self.grep.as_ref().map(ToString::to_string);
+        let called = called.or_else(|| (!ids.is_empty()).then(|| ids.join(", ")));
+        let called = called.map(|what| format!("is called `{what}`"));
+        let tagged = (!self.tags.is_empty()).then(|| format!("has the tag `{}`", self.tags.join("` or `")));
+        called.into_iter().chain(tagged).collect::<Vec<_>>().join(" and ")
     }
 
     fn among(&self, ids: &[String], facts: &Facts, candidates: &[Candidate]) -> Vec<bool> {
@@ -108,12 +120,13 @@ impl Options {
                     || paths().any(|path| grep.is_match(&path))
             });
             let is_named = ids.is_empty() || candidate.ids.iter().any(|id| ids.contains(id));
+            let is_tagged = self.tags.is_empty() || candidate.tags.iter().any(|tag| self.tags.contains(tag));
             let has_failed = facts.failed.as_ref().is_none_or(|failed| failed.contains(&candidate.name));
             let has_changed = facts
                 .changed
                 .as_ref()
                 .is_none_or(|changed| candidate.paths.iter().any(|path| changed.contains(&plain(path))));
-            let is_in = is_matched && is_named && has_failed && has_changed;
+            let is_in = is_matched && is_named && is_tagged && has_failed && has_changed;
             count += usize::from(is_in);
             is_in && self.shard.is_none_or(|shard| (count - 1) % shard.count == shard.index)
         };
@@ -156,6 +169,7 @@ mod tests {
             name: format!("Test {at}"),
             words: vec![format!("Test {at}"), format!("id-{at}")],
             ids: vec![format!("id-{at}")],
+            tags: vec![if at.is_multiple_of(2) { "even" } else { "odd" }.to_owned(), format!("tag-{at}")],
             paths: vec![PathBuf::from(format!("tests/{at}.yaml"))],
         };
         (0..count).map(candidate).collect()
@@ -177,6 +191,13 @@ mod tests {
         check(&grep("id-3|tests/0"), &[], &none, &[0, 3]);
         check(&Options::default(), &["id-2", "x"], &none, &[2]);
         check(&grep("[12]$"), &["id-2", "id-3"], &none, &[2]);
+        let tags = |tags: &[&str]| Options {
+            tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            ..Options::default()
+        };
+        check(&tags(&["odd"]), &[], &none, &[1, 3]);
+        check(&tags(&["tag-0", "tag-3", "x"]), &[], &none, &[0, 3]);
+        check(&Options { tags: tags(&["odd"]).tags, ..grep("[12]$") }, &[], &none, &[1]);
         let failed = Facts { failed: Some(["Test 3".to_owned()].into()), ..Facts::default() };
         check(&Options::default(), &[], &failed, &[3]);
         let changed = Facts { changed: Some([plain(Path::new("tests/1.yaml"))].into()), ..Facts::default() };

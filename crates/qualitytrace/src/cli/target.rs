@@ -36,7 +36,8 @@ pub(crate) struct Target {
     /// Accept any certificate of the server: the connection is encrypted, but with an unknown party
     #[arg(long)]
     skip_verify: bool,
-    /// Show the requests to the server on standard error
+    /// Show the requests to the server on standard error; `run` also shows what each test sent, what was answered, and its
+    /// trace
     #[arg(long, short)]
     pub(crate) verbose: bool,
 }
@@ -277,7 +278,8 @@ fn is_same_server(one: &str, other: &str) -> bool {
     origin(one).is_some_and(|one| Some(one) == origin(other))
 }
 
-fn variable(name: &str) -> Option<String> {
+/// A variable of the environment, under the newer prefix or the older one; an empty one counts as unset.
+pub(super) fn variable(name: &str) -> Option<String> {
     PREFIXES
         .iter()
         .filter_map(|prefix| std::env::var(format!("{prefix}{name}")).ok())

@@ -20,12 +20,15 @@ pub(crate) struct Options {
     /// none; may be given more than once
     #[arg(long = "env-file", value_name = "FILE", help_heading = "Variables")]
     env_files: Vec<PathBuf>,
+    /// Names and values of the project file.
+    #[arg(skip)]
+    pub(crate) of_project: Vec<(String, String)>,
 }
 
 /// The variables that were given.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
-    /// Those of files, then those of flags, which count more.
+    /// Those of the project file, of other files and of flags: later ones count more.
     pub(crate) plain: Vec<(String, String)>,
     pub(crate) secret: Vec<(String, String)>,
     of_files: Vec<(String, String)>,
@@ -52,7 +55,7 @@ impl Options {
             });
         }
         let flags = self.variables.iter().map(|Variable(name, value)| (name.clone(), value.clone()));
-        let plain = of_files.iter().cloned().chain(flags).collect();
+        let plain = self.of_project.iter().chain(&of_files).cloned().chain(flags).collect();
         Ok(Given { plain, secret, of_files })
     }
 }

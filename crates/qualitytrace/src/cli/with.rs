@@ -2,6 +2,7 @@
 //! its child processes.
 
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,11 +37,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COMMAND", help_heading = "System under test")]
     with: Vec<String>,
     /// Address or port that answers when the system is ready; may be given more than once
-    #[arg(long, value_name = "URL|PORT", requires = "with", help_heading = "System under test")]
+    #[arg(long, value_name = "URL|PORT", help_heading = "System under test")]
     ready: Vec<Ready>,
     /// How long the system may take to be ready, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, help_heading = "System under test")]
     ready_timeout: u64,
+    /// The folder that the commands are started in; `None` for the current one.
+    #[arg(skip)]
+    pub(crate) folder: Option<PathBuf>,
 }
 
 /// What answers when the system is ready.
@@ -72,11 +76,19 @@ impl Options {
         !self.with.is_empty()
     }
 
+    /// Fails on flags that do not fit together.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        if self.with.is_empty() && !self.ready.is_empty() {
+            bail!("--ready is about the system that --with COMMAND starts; add --with, or leave out --ready");
+        }
+        Ok(())
+    }
+
     /// Starts the commands, with spans sent to `endpoint` over HTTP, and waits until they are ready.
     pub(crate) async fn start(&self, endpoint: &str) -> anyhow::Result<System> {
         let mut system = System { commands: Vec::new() };
         for line in &self.with {
-            system.commands.push(Running::start(line, endpoint)?);
+            system.commands.push(Running::start(line, endpoint, self.folder.as_deref())?);
         }
         self.until_ready(&mut system).await?;
         Ok(system)
@@ -172,8 +184,11 @@ struct Running {
 }
 
 impl Running {
-    fn start(line: &str, endpoint: &str) -> anyhow::Result<Self> {
+    fn start(line: &str, endpoint: &str, folder: Option<&Path>) -> anyhow::Result<Self> {
         let mut command = Command::new("sh");
+        if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
+            command.current_dir(folder);
+        }
         command
             .args(["-c", line])
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)

@@ -8,6 +8,7 @@ use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use qualitytrace_server::wire;
 use reqwest::header::HeaderName;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 use tokio_util::io::StreamReader;
@@ -21,6 +22,8 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum length of an event: a server bounds what a verdict keeps at a fraction of it.
 const MAX_LINE: usize = 256 << 20;
+/// How a message about what is owed begins. Such a message is no event: it has no number, and is not stored.
+const OWED: &str = r#"{"what":"owed""#;
 /// How often a stream may end without a new event before it counts as over.
 const MOST_EMPTY: u32 = 3;
 
@@ -34,7 +37,8 @@ impl Client {
         let ends = |event: &wire::suite::Event| {
             wire::suite::SuiteProgress::of(std::slice::from_ref(event)).completed.is_some()
         };
-        self.follow(format!("/api/testsuites/{}/run/{run}/events/stream", escaped(suite)), ends)
+        let all = self.follow(format!("/api/testsuites/{}/run/{run}/events/stream", escaped(suite)), ends);
+        all.try_filter_map(|seen| std::future::ready(Ok(seen.event())))
     }
 
     /// The events of a run, from first to last, as they happen.
@@ -43,9 +47,20 @@ impl Client {
         test: &str,
         run: u64,
     ) -> impl Stream<Item = anyhow::Result<wire::Event>> + use<> {
+        self.watch(test, run, false).try_filter_map(|seen| std::future::ready(Ok(seen.event())))
+    }
+
+    /// The events of a run and, where they are wanted, what it owes while it waits.
+    pub(crate) fn watch(
+        &self,
+        test: &str,
+        run: u64,
+        with_owed: bool,
+    ) -> impl Stream<Item = anyhow::Result<Seen>> + use<> {
         let ends =
             |event: &wire::Event| wire::fold::RunState::of(std::slice::from_ref(event)).completed.is_some();
-        self.follow(format!("/api/tests/{}/run/{run}/events/stream", escaped(test)), ends)
+        let owed = if with_owed { "?owed=true" } else { "" };
+        self.follow(format!("/api/tests/{}/run/{run}/events/stream{owed}", escaped(test)), ends)
     }
 
     /// What arrives at the server, as it tells it: messages about spans and about traces that have settled.
@@ -66,7 +81,7 @@ impl Client {
         &self,
         path: String,
         ends: fn(&wire::Event<W>) -> bool,
-    ) -> impl Stream<Item = anyhow::Result<wire::Event<W>>> + use<W> {
+    ) -> impl Stream<Item = anyhow::Result<Seen<W>>> + use<W> {
         let follower = Follower {
             client: self.clone(),
             path,
@@ -78,8 +93,54 @@ impl Client {
             pauses: Pauses::default(),
         };
         futures_util::stream::try_unfold(follower, |mut follower| async move {
-            Ok(follower.next().await?.map(|event| (event, follower)))
+            Ok(follower.next().await?.map(|seen| (seen, follower)))
         })
+    }
+}
+
+/// What an event stream brings.
+#[derive(Debug)]
+pub(crate) enum Seen<W = wire::RunEventKind> {
+    Event(wire::Event<W>),
+    Owed(Owed),
+}
+
+impl<W> Seen<W> {
+    /// The event, if it is one.
+    pub(crate) fn event(self) -> Option<wire::Event<W>> {
+        match self {
+            Self::Event(event) => Some(event),
+            Self::Owed(_) => None,
+        }
+    }
+}
+
+/// What a run that waits still owes. Times are nanoseconds since the epoch, as texts.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Owed {
+    at: String,
+    pub(crate) spans: usize,
+    pub(crate) debts: Vec<Debt>,
+    pub(crate) unnamed_debts: usize,
+    quiet_until: String,
+}
+
+/// Something that is still to come.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Debt {
+    pub(crate) text: String,
+    until: String,
+}
+
+impl Owed {
+    /// How long the wait for the first debt takes at most if nothing more arrives; without debts, how long the rest of
+    /// the wait takes.
+    pub(crate) fn left(&self) -> Duration {
+        let nanos = |text: &str| text.parse::<u64>().unwrap_or(0);
+        let until = self.debts.first().map_or(&self.quiet_until, |debt| &debt.until);
+        Duration::from_nanos(nanos(until).saturating_sub(nanos(&self.at)))
     }
 }
 
@@ -100,19 +161,23 @@ struct Follower<W> {
 
 impl<W: DeserializeOwned> Follower<W> {
     /// The next event; `None` at the end.
-    async fn next(&mut self) -> anyhow::Result<Option<wire::Event<W>>> {
+    async fn next(&mut self) -> anyhow::Result<Option<Seen<W>>> {
         loop {
             let lines = match &mut self.lines {
                 Some(lines) => lines,
                 None => self.lines.insert(Lines::open(&self.client, &self.path, self.seen).await?),
             };
             match lines.next_data().await {
+                Ok(Some(data)) if data.starts_with(OWED) => {
+                    let owed = serde_json::from_str(&data).context("the server sent an unknown event")?;
+                    return Ok(Some(Seen::Owed(owed)));
+                }
                 Ok(Some(data)) => {
                     let event: wire::Event<W> =
                         serde_json::from_str(&data).context("the server sent an unknown event")?;
                     (self.seen, self.empty, self.pauses) = (event.seq, 0, Pauses::default());
                     self.has_ended |= (self.ends)(&event);
-                    return Ok(Some(event));
+                    return Ok(Some(Seen::Event(event)));
                 }
                 _ if self.has_ended => return Ok(None),
                 // A server that shuts down ends its streams, too.

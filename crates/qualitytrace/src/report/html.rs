@@ -8,6 +8,7 @@ use std::time::Duration;
 use qualitytrace_server::wire::verdict::Assertion;
 use qualitytrace_server::wire::{Span, Trace};
 
+use super::exchange::Message;
 use super::markdown::html;
 use super::{Ending, TestReport, problems};
 use crate::terminal::{counted, duration};
@@ -35,6 +36,7 @@ summary .time { margin-left: auto; opacity: .7; font-variant-numeric: tabular-nu
 .bar { position: absolute; height: 100%; min-width: 2px; background: #178a3c; }
 .culprit .bar { background: #c8281e; } .culprit { color: #c8281e; font-weight: 600; }
 .num { text-align: right; font-variant-numeric: tabular-nums; }
+pre { overflow-x: auto; margin: .3rem 0; }
 </style>
 ";
 
@@ -84,6 +86,14 @@ fn body(text: &mut String, report: &TestReport) {
             }
         }
     }
+    for missing in report.debts.iter().filter(|_| !report.outcome.is_pass()) {
+        let _ = writeln!(text, "<p class=\"inconclusive\">missing: {}</p>", html(missing));
+    }
+    for (title, message) in [("Request", &report.exchange.request), ("Response", &report.exchange.response)] {
+        if let Some(message) = message {
+            self::message(text, title, message);
+        }
+    }
     if !report.trace_id.is_empty() {
         let run = match &report.link {
             Some(link) => format!("<a href=\"{}\">Run {}</a>", html(link), report.run),
@@ -94,6 +104,17 @@ fn body(text: &mut String, report: &TestReport) {
     if let Some(trace) = &report.trace {
         waterfall(text, trace, report);
     }
+}
+
+fn message(text: &mut String, title: &str, message: &Message) {
+    let _ = writeln!(text, "<details><summary>{title}: {}</summary><pre>", html(&message.line));
+    for header in &message.headers {
+        let _ = writeln!(text, "{}: {}", html(&header.key), html(&header.value));
+    }
+    for line in message.body.lines() {
+        let _ = writeln!(text, "{}", html(line));
+    }
+    text.push_str("</pre></details>\n");
 }
 
 fn waterfall(text: &mut String, trace: &Trace, report: &TestReport) {

@@ -142,7 +142,7 @@ fn cases(report: &TestReport) -> Vec<Case> {
         }
         Ending::Broken(why) => vec![Case::new(&report.id, "run", total, Some((Kind::Error, why.clone())))],
         Ending::Skipped(why) => {
-            vec![Case::new(&report.id, "run", total, Some((Kind::Skipped, (*why).to_owned())))]
+            vec![Case::new(&report.id, "run", total, Some((Kind::Skipped, why.to_string())))]
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use qualitytrace_server::wire::verdict::{Assertion, Output, SpanResult, Spec};
 use qualitytrace_server::wire::{self, Verdict};
 
-use super::{Ending, Outcome, Phases, TestReport, visible, waterfall};
+use super::{Ending, Exchange, Level, Outcome, Phases, TestReport, visible, waterfall};
 use crate::terminal::{columns, counted, duration, fitting, style};
 
 /// How many different failing results of an assertion are shown; the rest is counted.
@@ -16,8 +16,11 @@ const NAME_WIDTH: usize = 48;
 /// The smallest width of this column.
 const LEAST_NAME: usize = 16;
 
+/// How many lines of a request or response are shown.
+const SHOWN_LINES: usize = 12;
+
 /// Renders a test: its line, its specs, and the details of what did not pass.
-pub(crate) fn test(report: &TestReport) -> String {
+pub(crate) fn test(report: &TestReport, level: Level) -> String {
     let report = &visible::report(report);
     let mut text = String::new();
     let name = report.title();
@@ -43,8 +46,9 @@ pub(crate) fn test(report: &TestReport) -> String {
             for note in &report.notes {
                 line(&mut text, 1, &style::unsure(note));
             }
+            exchange(&mut text, &report.exchange, level);
         }
-        Ending::Judged(verdict) => judged(&mut text, report, verdict),
+        Ending::Judged(verdict) => judged(&mut text, report, verdict, level),
         Ending::Skipped(_) => {}
     }
     attempts(&mut text, report);
@@ -143,7 +147,7 @@ fn unpaid(text: &mut String, report: &TestReport) {
     }
 }
 
-fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
+fn judged(text: &mut String, report: &TestReport, verdict: &Verdict, level: Level) {
     // Missing parts are reported once: below, or by the first spec that they leave undecided.
     let mut told: Vec<&String> = verdict.missing.iter().collect();
     for spec in &verdict.specs {
@@ -176,6 +180,10 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
         {
             line(text, 1, &style::faint(format!("missing: {debt}")));
         }
+    }
+    // A test that failed one of its gates or repetitions is explained, too.
+    if !report.outcome.is_pass() || verdict.outcome != wire::Outcome::Passed || level == Level::Details {
+        exchange(text, &report.exchange, level);
         if let Some(trace) = &report.trace {
             text.push('\n');
             for row in waterfall::draw(trace, verdict) {
@@ -224,10 +232,38 @@ fn spec<'v>(text: &mut String, spec: &'v Spec, told: &mut Vec<&'v String>) {
             .iter()
             .any(|claim| !claim.results.is_empty() && claim.results.iter().all(|result| result.passed));
     for hint in spec.nearest.iter().filter(|_| !claims_absence) {
-        line(text, 3, &style::unsure(hint));
+        let (said, selector) = corrected(hint);
+        line(text, 3, &style::unsure(said));
+        if let Some(selector) = selector {
+            line(text, 3, &format!("try {}", style::good(selector)));
+        }
     }
     for assertion in spec.assertions.iter().filter(|assertion| assertion.outcome != wire::Outcome::Passed) {
         self::assertion(text, assertion);
+    }
+}
+
+/// Splits a hint into what it says and the selector that it suggests.
+fn corrected(hint: &str) -> (&str, Option<&str>) {
+    let split = hint.rsplit_once("; try `").and_then(|(said, rest)| Some((said, rest.strip_suffix('`')?)));
+    split.map_or((hint, None), |(said, selector)| (said, Some(selector)))
+}
+
+/// Shows what was sent and what was answered.
+fn exchange(text: &mut String, Exchange { request, response }: &Exchange, level: Level) {
+    for (arrow, message) in [("→", request), ("←", response)] {
+        let Some(message) = message else { continue };
+        line(text, 1, &format!("{} {}", style::faint(arrow), visible::text(&message.line)));
+        let headers = message.headers.iter().filter(|_| level == Level::Details);
+        let headers = headers.map(|header| format!("{}: {}", header.key, header.value));
+        let body = message.body.lines().map(ToOwned::to_owned);
+        let lines: Vec<String> = headers.chain(body).collect();
+        for shown in lines.iter().take(SHOWN_LINES) {
+            line(text, 1, &style::faint(format!("│ {}", visible::text(shown))));
+        }
+        if lines.len() > SHOWN_LINES {
+            line(text, 1, &style::faint(format!("│ and {} more lines", lines.len() - SHOWN_LINES)));
+        }
     }
 }
 

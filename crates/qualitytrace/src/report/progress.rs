@@ -1,103 +1,187 @@
-//! The progress line below the reports; only at a terminal.
+//! Shows tests as they end and, at a terminal, the running ones below them.
 
-use std::io::{IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use super::visible;
+use super::level::Level;
+use super::live::{Running, Stage, frame};
+use super::{TestReport, pretty};
+use crate::client::events::Seen;
 use crate::terminal::{out, style};
 
-/// The longest progress line, in characters.
-const LONGEST: usize = 100;
+/// How often the running tests are drawn again.
+const REDRAW: Duration = Duration::from_millis(100);
+/// The size of a terminal that does not tell it.
+const USUAL_SIZE: (usize, usize) = (80, 24);
 
-/// Prints finished tests as they come, and below them a line with the running ones.
+/// Prints finished tests as they come, and below them the running ones.
 #[derive(Debug)]
 pub(crate) struct Progress {
     total: usize,
     is_live: bool,
-    /// Whether tests are not shown as they end.
-    is_quiet: bool,
+    level: Level,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     done: usize,
-    running: Vec<String>,
+    running: Vec<Running>,
+    /// How many lines are drawn.
+    drawn: usize,
 }
 
-/// A test that is being confirmed; the line shows it until this is dropped.
+/// A test that is being confirmed; it is shown until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Confirming<'p> {
     progress: &'p Progress,
-    told: String,
+    name: String,
 }
 
 impl Drop for Confirming<'_> {
     fn drop(&mut self) {
-        let mut state = self.progress.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.running.retain(|running| *running != self.told);
-        self.progress.clear();
-        self.progress.draw(&state);
+        let mut state = self.progress.state();
+        state.remove(&self.name);
+        self.progress.redraw(&mut state);
+    }
+}
+
+impl State {
+    fn remove(&mut self, name: &str) {
+        if let Some(at) = self.running.iter().position(|running| running.name == name) {
+            self.running.remove(at);
+        }
     }
 }
 
 impl Progress {
-    /// No test of `total` has begun. `is_quiet`: tests are not shown as they end.
-    pub(crate) fn start(total: usize, is_quiet: bool) -> Self {
-        // A dumb terminal cannot erase a line.
+    /// No test of `total` has begun.
+    pub(crate) fn start(total: usize, level: Level) -> Self {
+        // A dumb terminal cannot erase a line, and where colours are unwanted, other escape codes are, too.
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let is_live = !is_dumb && std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
-        Self { total, is_live, is_quiet, state: Mutex::default() }
+        let is_plain = anstream::AutoStream::choice(&std::io::stderr()) == anstream::ColorChoice::Never;
+        let is_terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+        // Log lines would be drawn over.
+        let is_live = is_terminal && !is_dumb && !is_plain && level != Level::Details;
+        Self { total, is_live, level, state: Mutex::default() }
+    }
+
+    /// How much is shown.
+    pub(crate) const fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Whether running tests are shown.
+    pub(crate) const fn is_live(&self) -> bool {
+        self.is_live
     }
 
     /// Adds a running test.
     pub(crate) fn began(&self, name: &str) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.running.push(name.to_owned());
-        self.draw(&state);
+        self.add(name, Stage::Queued);
+    }
+
+    fn add(&self, name: &str, stage: Stage) {
+        let mut state = self.state();
+        state.running.push(Running { name: name.to_owned(), since: Instant::now(), stage });
+        self.redraw(&mut state);
+    }
+
+    /// Takes note of a message about a running test; it is shown with the next drawing.
+    pub(crate) fn note(&self, name: &str, seen: &Seen) {
+        let mut state = self.state();
+        if let Some(running) = state.running.iter_mut().find(|running| running.name == name)
+            && let Some(stage) = running.stage.after(seen, Instant::now())
+        {
+            running.stage = stage;
+        }
     }
 
     /// Shows a test that is being confirmed, until the returned guard is dropped.
-    pub(crate) fn confirming(&self, told: &str) -> Confirming<'_> {
-        self.began(told);
-        Confirming { progress: self, told: told.to_owned() }
+    pub(crate) fn confirming(&self, name: &str, until: Instant) -> Confirming<'_> {
+        self.add(name, Stage::Confirming { until });
+        Confirming { progress: self, name: name.to_owned() }
     }
 
     /// Removes a running test and prints its report.
-    pub(crate) fn ended(&self, name: &str, report: &str) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn ended(&self, name: &str, report: &TestReport) {
+        let mut state = self.state();
         state.done += 1;
-        if let Some(at) = state.running.iter().position(|running| running == name) {
-            state.running.remove(at);
-        }
-        self.clear();
-        if !self.is_quiet {
-            out(report);
-        }
-        self.draw(&state);
+        state.remove(name);
+        self.print(&mut state, report);
     }
 
-    fn draw(&self, state: &State) {
-        if !self.is_live || state.running.is_empty() {
+    /// Prints the report of a test again, because it has changed.
+    pub(crate) fn corrected(&self, report: &TestReport) {
+        self.print(&mut self.state(), report);
+    }
+
+    /// Draws the running tests again and again.
+    pub(crate) async fn keep_drawing(&self) -> Infallible {
+        loop {
+            tokio::time::sleep(REDRAW).await;
+            self.redraw(&mut self.state());
+        }
+    }
+
+    fn print(&self, state: &mut State, report: &TestReport) {
+        self.write(&erasure(std::mem::take(&mut state.drawn)));
+        if self.level.shows(report.outcome) {
+            out(&pretty::test(report, self.level));
+        }
+        self.redraw(state);
+    }
+
+    fn redraw(&self, state: &mut State) {
+        if !self.is_live {
             return;
         }
-        self.clear();
-        let running = visible::text(&state.running.join(", "));
-        let line: String = format!("{}/{} done, running: {running}", state.done, self.total)
-            .chars()
-            .take(style::width().map_or(LONGEST, |width| LONGEST.min(width - 1)))
-            .collect();
-        let mut stderr = anstream::stderr().lock();
-        let _ = write!(stderr, "{}", style::faint(line));
-        let _ = stderr.flush();
+        let size = style::width().zip(style::height()).unwrap_or(USUAL_SIZE);
+        let lines = frame((state.done, self.total), &state.running, Instant::now(), size);
+        let mut text = erasure(state.drawn);
+        state.drawn = lines.len();
+        let lines: Vec<String> = lines.iter().map(style::faint).collect();
+        text.push_str(&lines.join("\n"));
+        self.write(&text);
     }
 
-    /// Erases the progress line.
-    fn clear(&self) {
-        if self.is_live {
+    fn write(&self, text: &str) {
+        if self.is_live && !text.is_empty() {
             let mut stderr = anstream::stderr().lock();
-            let _ = write!(stderr, "\r\x1b[2K");
+            let _ = stderr.write_all(text.as_bytes());
             let _ = stderr.flush();
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The codes that erase as many lines; the cursor is at the end of the last of them.
+fn erasure(lines: usize) -> String {
+    let mut codes = String::new();
+    if lines > 1 {
+        // Writing to a String cannot fail.
+        let _ = write!(codes, "\x1b[{}A", lines - 1);
+    }
+    if lines > 0 {
+        codes.push_str("\r\x1b[J");
+    }
+    codes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_erased_from_the_first_one_on() {
+        assert_eq!(erasure(0), "");
+        assert_eq!(erasure(1), "\r\x1b[J");
+        assert_eq!(erasure(4), "\x1b[3A\r\x1b[J");
     }
 }

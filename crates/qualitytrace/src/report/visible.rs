@@ -33,7 +33,7 @@ pub(super) fn report(report: &TestReport) -> TestReport {
         trace_id: text(&report.trace_id),
         earlier: report.earlier.iter().map(self::report).collect(),
         ending: match &report.ending {
-            Ending::Skipped(why) => Ending::Skipped(why),
+            Ending::Skipped(why) => Ending::Skipped(text(why).into()),
             Ending::Judged(verdict) => Ending::Judged(brief::each_text(verdict, text)),
             Ending::Broken(why) => Ending::Broken(text(why)),
         },

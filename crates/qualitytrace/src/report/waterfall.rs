@@ -29,7 +29,7 @@ pub(crate) enum Mark {
     Selected,
 }
 
-/// Renders the rows. Spans on which an assertion failed are marked.
+/// Renders the rows. Spans on which an assertion failed are marked, and so are those that report an error.
 pub(crate) fn draw(trace: &Trace, verdict: &Verdict) -> Vec<String> {
     let culprits: HashSet<&str> = verdict
         .specs
@@ -58,10 +58,11 @@ pub(crate) fn rows(trace: &Trace, most: usize, mark: impl Fn(usize) -> Mark) -> 
 }
 
 fn row(span: &Span, [name, bar, service]: [usize; 3], time: Range<u64>, mark: Mark) -> String {
-    let sign = match mark {
-        Mark::Plain => " ".to_owned(),
-        Mark::Culprit => style::bad("✘"),
-        Mark::Selected => style::good("▶"),
+    let sign = match (mark, span.status.as_str()) {
+        (Mark::Culprit, _) => style::bad("✘"),
+        (Mark::Selected, _) => style::good("▶"),
+        (Mark::Plain, "error") => style::bad("!"),
+        (Mark::Plain, _) => " ".to_owned(),
     };
     let name = columns::fitted(&format!("{}{}", "  ".repeat(span.depth), visible::text(&span.name)), name);
     let service = style::faint(columns::fitted(&visible::text(&span.service), service));

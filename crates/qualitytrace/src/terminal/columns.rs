@@ -14,15 +14,21 @@ pub(crate) fn padded(text: &str, columns: usize) -> String {
 
 /// Pads a text to a width, or truncates it there.
 pub(crate) fn fitted(text: &str, columns: usize) -> String {
+    padded(&cut(text, columns), columns)
+}
+
+/// Truncates a text to a width.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
-        return padded(text, columns);
+        return text.to_owned();
     }
     let mut taken = 0;
     let kept = text.chars().take_while(|letter| {
         taken += letter.width().unwrap_or(0);
         taken < columns
     });
-    padded(&kept.chain(['…']).collect::<String>(), columns)
+    let kept: String = kept.collect();
+    if columns == 0 { String::new() } else { format!("{kept}…") }
 }
 
 #[cfg(test)]

@@ -21,6 +21,12 @@ pub(crate) fn width() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
+/// The number of lines of the terminal; `None` where standard output is no terminal.
+pub(crate) fn height() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_row)).filter(|lines| *lines > 0)
+}
+
 pub(crate) fn good(text: impl Display) -> String {
     styled(GOOD, text)
 }

@@ -9,6 +9,8 @@ use axum::routing::get;
 use serde_json::json;
 use tokio::process::Command;
 
+use crate::late_spans_load::program::Served;
+
 const LATE: &str = "type: Test
 spec:
   id: late
@@ -94,4 +96,39 @@ async fn a_verdict_that_late_spans_change_is_corrected_in_the_report() {
     assert!(text.contains(told) && text.contains("1 failed"), "{text}");
     let junit = std::fs::read_to_string(folder.path().join("report.xml")).unwrap();
     assert!(junit.contains("failures=\"1\"") && junit.contains(told), "{junit}");
+}
+
+#[tokio::test]
+async fn a_failure_by_absence_is_checked_again_in_the_form_of_the_original_too() {
+    let server = Served::start(crate::program(), "sqlite::memory:", &[]).await;
+    let otlp = server.http.to_string();
+    let router = Router::new().route("/late", get(late)).with_state(otlp);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("URL=http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let folder = tempfile::tempdir().unwrap();
+    let suite = "type: TestSuite\nspec:\n  id: s\n  name: S\n  steps: [./other.yaml]\n";
+    let waits = LATE.replace("count = 0", "count = 1");
+    // What the server learns of a test, it does not know of another.
+    let other = waits.replace("id: late", "id: other");
+    for (name, text) in
+        [("late.yaml", waits.as_str()), ("other.yaml", &other), ("short.yaml", SHORT), ("suite.yaml", suite)]
+    {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let run = async |arguments: &[&str]| {
+        let output = Command::new(crate::program())
+            .current_dir(folder.path())
+            .arg("run")
+            .args(arguments)
+            .args(["--var", &url, "--server", &server.url("")])
+            .output()
+            .await
+            .unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    for arguments in [["test", "-f", "late.yaml"], ["testsuite", "-f", "suite.yaml"]] {
+        let (code, text) = run(&arguments).await;
+        assert_eq!(code, Some(0), "{text}");
+    }
 }

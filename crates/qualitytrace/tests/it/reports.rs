@@ -186,8 +186,14 @@ async fn a_claim_that_there_is_none_gets_no_hint_where_to_find_one() {
     assert!(!text.contains("the nearest span is"), "{text}");
 }
 
-/// The output of the program at a terminal of this kind and width; standard error, too, where it is `shown`.
-fn at_a_terminal(term: &str, shown: bool, columns: u16, folder: &Path, arguments: &[&str]) -> String {
+/// The output of the program at a terminal with these variables and this width; standard error, too, where it is `shown`.
+fn at_a_terminal(
+    variables: &[(&str, &str)],
+    shown: bool,
+    columns: u16,
+    folder: &Path,
+    arguments: &[&str],
+) -> String {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let mut ours = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap());
     grantpt(&ours).unwrap();
@@ -198,7 +204,7 @@ fn at_a_terminal(term: &str, shown: bool, columns: u16, folder: &Path, arguments
     rustix::termios::tcsetwinsize(&theirs, size).unwrap();
     let mut command = Command::new(program());
     let errors = if shown { theirs.try_clone().unwrap().into() } else { Stdio::null() };
-    command.args(arguments).current_dir(folder).envs([("NO_COLOR", "1"), ("TERM", term)]);
+    command.args(arguments).current_dir(folder).env_remove("NO_COLOR").envs(variables.iter().copied());
     command.stdout(theirs).stderr(errors);
     let mut child = command.spawn().unwrap();
     // Only the program holds the other side now.
@@ -213,16 +219,23 @@ fn at_a_terminal(term: &str, shown: bool, columns: u16, folder: &Path, arguments
 #[tokio::test]
 async fn what_is_under_way_is_shown_where_the_line_can_be_taken_back() {
     let server = server_with_a_trace(TRACE).await;
-    for (term, expected) in [("xterm", true), ("dumb", false)] {
+    for (variables, expected) in [
+        (&[("TERM", "xterm")][..], true),
+        (&[("TERM", "dumb")], false),
+        (&[("TERM", "xterm"), ("NO_COLOR", "1")], false),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("t.yaml"), inconclusive("T")).unwrap();
         let url = server.url("");
         let text = tokio::task::spawn_blocking(move || {
-            at_a_terminal(term, true, 80, folder.path(), &["run", "t.yaml", "--server", &url])
+            at_a_terminal(variables, true, 80, folder.path(), &["run", "t.yaml", "--server", &url])
         });
         let text = text.await.unwrap();
-        holds(&text, &["? T "]);
-        assert_eq!(text.contains("running: T"), expected, "{term}: {text:?}");
+        holds(&text, &["trace 0af7651916cd43dd8448eb211c80319c"]);
+        assert_eq!(text.contains("0/1 done, 1 running"), expected, "{variables:?}: {text:?}");
+        assert_eq!(text.contains("\x1b[J"), expected, "{variables:?}: {text:?}");
+        let is_plain = variables.iter().any(|(name, _)| *name == "NO_COLOR");
+        assert!(!is_plain || !text.contains('\x1b'), "{variables:?}: {text:?}");
     }
 }
 
@@ -233,7 +246,8 @@ async fn a_narrow_terminal_gets_narrow_lines() {
     std::fs::write(folder.path().join("t.yaml"), inconclusive(&"T".repeat(60))).unwrap();
     let url = server.url("");
     let text = tokio::task::spawn_blocking(move || {
-        at_a_terminal("xterm", false, 60, folder.path(), &["run", "t.yaml", "--server", &url])
+        let variables = [("TERM", "xterm"), ("NO_COLOR", "1")];
+        at_a_terminal(&variables, false, 60, folder.path(), &["run", "t.yaml", "--server", &url])
     });
     let text = text.await.unwrap();
     holds(&text, &["? TTT", "…", "━"]);

@@ -12,41 +12,48 @@ use crate::program;
 use crate::suites::{holds, subject, test};
 
 /// A folder with tests, and the system that they call.
-struct Desk {
+pub(crate) struct Desk {
     folder: tempfile::TempDir,
-    url: String,
+    pub(crate) url: String,
 }
 
 /// The outcome of a command: exit code, standard output, standard error.
-type Ended = (Option<i32>, String, String);
+pub(crate) type Ended = (Option<i32>, String, String);
 
 impl Desk {
-    async fn with(files: &[(&str, String)]) -> Self {
+    pub(crate) async fn with(files: &[(&str, String)]) -> Self {
         let desk = Self { folder: tempfile::tempdir().unwrap(), url: subject().await };
         for (name, text) in files {
-            std::fs::write(desk.path().join(name), text).unwrap();
+            let path = desk.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
         }
         desk
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path().join(name)).unwrap()
     }
 
-    async fn run(&self, arguments: &[&str]) -> Ended {
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Ended {
+        let url = format!("URL={}", self.url);
+        let own = ["--var", &url, "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"];
+        self.call("", &[&["run"], arguments, &own].concat(), &[]).await
+    }
+
+    /// Calls the program in a folder of the desk.
+    pub(crate) async fn call(&self, folder: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
         let output = Command::new(program())
-            .arg("run")
             .args(arguments)
-            .args(["--var", &format!("URL={}", self.url)])
-            .args(["--otlp-grpc-addr", "off", "--otlp-http-addr", "off"])
-            .current_dir(self.path())
+            .current_dir(self.path().join(folder))
             .env("HOME", self.path().join("home"))
             .env("XDG_CACHE_HOME", self.path().join("cache"))
             .env_remove("GITHUB_STEP_SUMMARY")
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .output()
             .await
@@ -57,7 +64,11 @@ impl Desk {
 }
 
 fn three() -> [(&'static str, String); 3] {
-    [("a.yaml", test("a", "/a", "")), ("b.yaml", test("b", "/bad", "")), ("c.yaml", test("c", "/c", ""))]
+    [
+        ("a.yaml", test("a", "/a", "")),
+        ("b.yaml", test("b", "/bad", "")),
+        ("c.yaml", test("c", "/c", "  tags: [slow]\n")),
+    ]
 }
 
 #[tokio::test]
@@ -66,11 +77,18 @@ async fn tests_are_selected_by_name_id_last_result_and_part() {
     let listed = async |arguments: &[&str]| desk.run(&[&[".", "--list"], arguments].concat()).await.1;
     assert_eq!(
         listed(&[]).await,
-        "test   ./a.yaml  Test a (a)\ntest   ./b.yaml  Test b (b)\ntest   ./c.yaml  Test c (c)\n"
+        "test   ./a.yaml  Test a (a)\ntest   ./b.yaml  Test b (b)\ntest   ./c.yaml  Test c (c)  #slow\n"
     );
     assert_eq!(listed(&["--grep", "Test [bc]"]).await.lines().count(), 2);
-    assert_eq!(listed(&["--id", "c"]).await, "test   ./c.yaml  Test c (c)\n");
+    assert_eq!(listed(&["--id", "c"]).await, "test   ./c.yaml  Test c (c)  #slow\n");
     assert_eq!(listed(&["--shard", "2/2"]).await, "test   ./b.yaml  Test b (b)\n");
+    assert_eq!(listed(&["--tag", "slow"]).await, "test   ./c.yaml  Test c (c)  #slow\n");
+    let (code, _, err) = desk.run(&[".", "--tag", "fast"]).await;
+    assert!(code == Some(1) && err.contains("none of 3 tests and suites has the tag `fast`"), "{err}");
+    let (_, out, _) = desk.run(&["[ab].yaml", "--list"]).await;
+    assert_eq!(out, "test   a.yaml  Test a (a)\ntest   b.yaml  Test b (b)\n");
+    let (code, _, err) = desk.run(&["x/**/*.yaml"]).await;
+    assert!(code == Some(3) && err.contains("matches x/**/*.yaml"), "{err}");
     let (code, _, err) = desk.run(&[".", "--grep", "nothing"]).await;
     assert!(code == Some(1) && err.contains("none of 3 tests and suites is called `nothing`"), "{err}");
 
@@ -101,7 +119,7 @@ async fn what_changed_since_a_commit_is_selected_with_the_files_that_it_names() 
     std::fs::write(desk.path().join("body.txt"), "two").unwrap();
     std::fs::write(desk.path().join("d.yaml"), test("d", "/d", "")).unwrap();
     let (_, out, _) = desk.run(&[".", "--only-changed", "--list"]).await;
-    assert_eq!(out, "test   ./c.yaml  Test c (c)\ntest   ./d.yaml  Test d (d)\n");
+    assert_eq!(out, "test   ./c.yaml  Test c (c)  #slow\ntest   ./d.yaml  Test d (d)\n");
 }
 
 #[tokio::test]
@@ -162,7 +180,10 @@ async fn reports_are_written_at_once_and_programs_can_read_them() {
             "got 500, expected 200",
         ],
     );
-    assert!(!page.contains("http://") && !page.contains("<script"), "{page}");
+    // It needs no other file, and leads nowhere.
+    for reference in ["src=", "href=", "url(", "@import", "<script", "<link"] {
+        assert!(!page.contains(reference), "{reference}: {page}");
+    }
 
     // A report without a file has standard output for itself.
     let (_, out, err) = desk.run(&["b.yaml", "c.yaml", "--report", "tap"]).await;

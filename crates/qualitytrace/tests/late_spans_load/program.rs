@@ -79,6 +79,15 @@ impl Served {
         .await
     }
 
+    /// The log lines that no call has returned yet.
+    pub(crate) fn log_so_far(&mut self) -> String {
+        let mut log = String::new();
+        while let Ok(line) = self.log.try_recv() {
+            log = log + &line + "\n";
+        }
+        log
+    }
+
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.http)
     }

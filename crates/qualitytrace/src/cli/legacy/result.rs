@@ -39,6 +39,11 @@ impl TestResult {
         Self { id: id.to_owned(), run, name, link, titles, ended, all_count }
     }
 
+    /// Replaces what its run ended with, which late spans may have changed.
+    pub(super) fn renew(&mut self, ended: EndedRun) {
+        self.ended = ended;
+    }
+
     /// Whether it passed; a running one counts as passed.
     pub(super) fn passed(&self) -> bool {
         let EndedRun { state, result, required_gates_result: gates, .. } = &self.ended;

@@ -27,8 +27,8 @@ Examples:
 Exit codes: 0 done, or nothing to do; 2 with --check, a file has another layout; 3 a file is missing or cannot be read."
 )]
 pub(crate) struct Options {
-    /// Files, or folders to search; `-` for standard input
-    #[arg(required = true, value_name = "FILE|DIR")]
+    /// Files, folders to search, or patterns like 'tests/**/*.yaml'; `-` for standard input
+    #[arg(required = true, value_name = "FILE|DIR|GLOB")]
     paths: Vec<PathBuf>,
     /// Change nothing; show what would change and fail if there is any
     #[arg(long)]

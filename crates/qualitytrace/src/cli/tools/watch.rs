@@ -33,8 +33,8 @@ const POLL: Duration = Duration::from_secs(2);
 
 What follows `--` is given to `qualitytrace run`. Ctrl-C ends it with exit code 130.")]
 pub(crate) struct Options {
-    /// Files, or folders to search
-    #[arg(required = true, value_name = "FILE|DIR")]
+    /// Files, folders to search, or patterns like 'tests/**/*.yaml'
+    #[arg(required = true, value_name = "FILE|DIR|GLOB")]
     paths: Vec<PathBuf>,
     /// Flags of `run`
     #[arg(last = true, value_name = "FLAGS")]

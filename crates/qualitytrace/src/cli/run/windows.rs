@@ -1,0 +1,75 @@
+//! The windows of a wait as flags.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::Args;
+use qualitytrace_core::time::parse_duration;
+use qualitytrace_core::wait::Policy;
+use serde_json::{Map, Value};
+
+/// How to wait, unless a polling profile of the tests says something else.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Windows {
+    /// Silence that ends a wait when nothing is owed, like 150ms
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    quiet: Option<Duration>,
+    /// Silence that ends a wait although spans may still arrive, like 6s
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    settle: Option<Duration>,
+    /// The longest wait for a trace, like 1m
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+}
+
+impl Windows {
+    pub(super) fn policy(&self) -> Policy {
+        Policy {
+            quiet: self.quiet.unwrap_or(Policy::DEFAULT.quiet),
+            settle: self.settle.unwrap_or(Policy::DEFAULT.settle),
+            timeout: self.timeout.unwrap_or(Policy::DEFAULT.timeout),
+        }
+    }
+
+    /// Fails on windows that contradict each other. The defaults of another server are not known here.
+    pub(super) fn check(&self, is_own: bool) -> anyhow::Result<()> {
+        let settle = self.settle.or(is_own.then_some(Policy::DEFAULT.settle));
+        if let Some((quiet, settle)) = self.quiet.zip(settle).filter(|(quiet, settle)| quiet > settle) {
+            bail!(
+                "--quiet {quiet:?} is longer than --settle {settle:?}: a wait that owes nothing would take longer than one \
+                 that does; give a shorter --quiet or a longer --settle"
+            );
+        }
+        Ok(())
+    }
+
+    /// Puts them into a polling profile. Values of a profile `of_tests` are kept.
+    pub(super) fn put_into(&self, profile: &mut Map<String, Value>, of_tests: bool) {
+        let text = |time: Duration| match time.subsec_nanos() % 1_000_000 {
+            0 => format!("{}ms", time.as_millis()),
+            _ => format!("{}ns", time.as_nanos()),
+        };
+        let periodic = profile.entry("periodic").or_insert_with(|| Value::Object(Map::new()));
+        let windows = [("quiet", self.quiet), ("settle", self.settle), ("timeout", self.timeout)];
+        for (name, window) in windows {
+            let is_said = of_tests && !periodic[name].is_null();
+            if let Some(window) = window.filter(|_| !is_said) {
+                periodic[name] = text(window).into();
+            }
+        }
+    }
+
+    pub(super) fn are_given(&self) -> bool {
+        self.quiet.is_some() || self.settle.is_some() || self.timeout.is_some()
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let nanos = parse_duration(text).and_then(|nanos| u64::try_from(nanos).ok());
+    nanos.map(Duration::from_nanos).ok_or_else(|| "write a duration, like 6s or 500ms".to_owned())
+}
+
+/// Parses a duration; a bare number counts seconds.
+pub(super) fn seconds_or_duration(text: &str) -> Result<Duration, String> {
+    text.parse().map(Duration::from_secs).or_else(|_| duration(text))
+}
