@@ -30,7 +30,7 @@ mod vocabulary;
 pub use check::{diagnose, diagnose_assertion, diagnose_expression, diagnose_selector, diagnose_template};
 pub use compare::{Comparison, compare_texts};
 pub use diagnostic::{Diagnostic, Severity, render};
-pub use environment::{Surroundings, evaluate, evaluate_comparison, resolve};
+pub use environment::{Surroundings, evaluate, resolve};
 pub use eval::{EvalError, EvalErrorKind};
 pub use functions::Generator;
 pub use item::Item;

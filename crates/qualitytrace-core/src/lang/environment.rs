@@ -2,8 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::ast::{Claim, Comparator, Expr};
-use super::compare::{Comparison, compare, in_time};
+use super::ast::{Claim, Expr};
 use super::eval::{Context, EvalError, Memory, Subject};
 use super::field::TraceIndex;
 use super::functions::Generator;
@@ -11,7 +10,6 @@ use super::item::Item;
 use super::parser::{parse_assertion, parse_expression};
 use super::variables::Variables;
 use crate::budget::Budget;
-use crate::time::exact_duration;
 use crate::trace::Trace;
 
 /// The context of a single expression.
@@ -58,21 +56,6 @@ impl Surroundings<'_> {
 /// Evaluates an expression.
 pub fn evaluate(expr: &Expr, surroundings: &Surroundings<'_>) -> Result<Item, EvalError> {
     surroundings.enter(|context, subject| context.evaluate(expr, subject))
-}
-
-/// Evaluates both sides of a comparison, and compares them. Texts are as reports show them: durations with a unit.
-pub fn evaluate_comparison(
-    left: &Expr,
-    comparator: Comparator,
-    right: &Expr,
-    surroundings: &Surroundings<'_>,
-) -> Result<(String, Comparison, String), EvalError> {
-    let (left, right) = (evaluate(left, surroundings)?, evaluate(right, surroundings)?);
-    let compared = compare(&left, comparator, &right, surroundings.budget);
-    Ok(match in_time(&left, &right) {
-        Some((left, right)) => (exact_duration(left), compared, exact_duration(right)),
-        None => (left.text().into_owned(), compared, right.text().into_owned()),
-    })
 }
 
 /// Returns the text of an expression's value; for a comparison, both values with the comparator between them.

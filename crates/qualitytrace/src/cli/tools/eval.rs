@@ -3,10 +3,11 @@
 use anyhow::bail;
 use clap::Args;
 use qualitytrace_core::budget::Budget;
-use qualitytrace_core::lang::ast::{Claim, Comparator, Expr};
+use qualitytrace_core::judge::{Failure, assert_once};
+use qualitytrace_core::lang::ast::{Assertion, Claim, Expr};
 use qualitytrace_core::lang::{
-    self, Comparison, Generator, Surroundings, Variables, diagnose_assertion, diagnose_expression, evaluate,
-    evaluate_comparison, parse_assertion, parse_expression, parse_selector,
+    self, Generator, Surroundings, Variables, diagnose_assertion, diagnose_expression, evaluate,
+    parse_assertion, parse_expression, parse_selector,
 };
 use qualitytrace_core::trace::Trace;
 use qualitytrace_server::clock;
@@ -18,7 +19,7 @@ use crate::report::visible;
 use crate::terminal::{self, style};
 
 #[derive(Debug, Args)]
-#[command(after_help = "An assertion that compares two values is evaluated on both sides and judged.
+#[command(after_help = "An expression is evaluated; an assertion is also judged, on each span alone.
 
 Examples:
   qualitytrace eval 'attr:http.response.status_code' --trace trace.json
@@ -28,7 +29,7 @@ Examples:
 
 Exit codes: 0 it has a value and holds, 1 the trace cannot be had, 2 it has no value or does not hold, 3 it is invalid.")]
 pub(crate) struct Options {
-    /// Expression or comparison, like `attr:tracetest.span.duration < 100ms`
+    /// Expression or assertion, like `attr:tracetest.span.duration < 100ms`
     #[arg(value_name = "EXPRESSION")]
     expression: String,
     /// Spans to evaluate it on, one after the other [default: the first span without a parent]
@@ -44,7 +45,7 @@ pub(crate) struct Options {
 /// What is evaluated.
 enum Parsed {
     Value(Expr),
-    Comparison { left: Expr, comparator: Comparator, right: Expr },
+    Assertion(lang::Parsed<Assertion>),
 }
 
 /// Evaluates the expression on each span.
@@ -98,18 +99,17 @@ pub(crate) async fn eval(options: Options, before: Target) -> anyhow::Result<Exi
     Ok(exit)
 }
 
-/// Parses the text as a comparison or as an expression; prints what is wrong with it.
+/// Parses the text as an expression or as an assertion; prints what is wrong with it.
 fn parsed(text: &str) -> Option<Parsed> {
-    let assertion = parse_assertion(text);
-    if assertion.is_valid()
-        && let Claim::Compare { left, comparator, right } = assertion.tree.claim
-    {
-        complain("expression", text, &diagnose_assertion(text));
-        return Some(Parsed::Comparison { left, comparator, right });
-    }
     let expression = parse_expression(text);
-    complain("expression", text, &diagnose_expression(text));
-    expression.is_valid().then_some(Parsed::Value(expression.tree))
+    if expression.is_valid() {
+        complain("expression", text, &diagnose_expression(text));
+        return Some(Parsed::Value(expression.tree));
+    }
+    // Most of an assertion is an expression, so its errors are those of an expression, too, and those of a comparator.
+    let assertion = parse_assertion(text);
+    complain("expression", text, &diagnose_assertion(text));
+    assertion.is_valid().then_some(Parsed::Assertion(assertion))
 }
 
 fn complain(name: &str, text: &str, diagnostics: &[lang::Diagnostic]) {
@@ -142,16 +142,22 @@ fn value(
             let item = evaluate(expr, &surroundings).map_err(|error| error.text)?;
             Ok((visible::text(&item.text()), true))
         }
-        Parsed::Comparison { left, comparator, right } => {
-            let (left, compared, right) =
-                evaluate_comparison(left, *comparator, right, &surroundings).map_err(|error| error.text)?;
-            let (mark, holds) = match compared {
-                Comparison::Match => (style::good("✔"), true),
-                Comparison::NoMatch(_) => (style::bad("✘"), false),
-                Comparison::Impossible(why) => return Err(why),
+        Parsed::Assertion(assertion) => {
+            let result = assert_once(assertion, &surroundings);
+            if let Some(why) = result.error.filter(|_| result.failure != Some(Failure::NoMatch)) {
+                return Err(why);
+            }
+            let mark = if result.passed { style::good("✔") } else { style::bad("✘") };
+            let observed = visible::text(&result.observed_text);
+            let expected = match &assertion.tree.claim {
+                Claim::Compare { comparator, .. } => {
+                    format!(" {} {}", comparator.as_str(), visible::text(&result.expected_text))
+                }
+                Claim::OneOf { .. } | Claim::Exists { .. } | Claim::Time { .. } | Claim::Hole => {
+                    String::new()
+                }
             };
-            let (left, right) = (visible::text(&left), visible::text(&right));
-            Ok((format!("{mark} {left} {} {right}", comparator.as_str()), holds))
+            Ok((format!("{mark} {observed}{expected}"), result.passed))
         }
     }
 }

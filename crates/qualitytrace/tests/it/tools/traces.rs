@@ -90,7 +90,11 @@ fn an_expression_has_a_value_on_each_span() {
     let (code, out, _) = eval(&["var:WHO", "--var", "WHO=ada"]);
     assert_eq!((code, out.as_str()), (Some(0), "ada\n"));
     let (code, _, said) = eval(&["attr:x == 1"]);
-    assert!(code == Some(3) && said.contains("unexpected-text"), "{said}");
+    assert!(code == Some(3) && said.contains("`==`") && !said.contains("unexpected-text"), "{said}");
+    let (code, out, _) = eval(&["attr:http.response.status_code is one of [200, 201]"]);
+    assert_eq!((code, out.as_str()), (Some(0), "✔ 201\n"));
+    let (code, out, _) = eval(&["attr:name !exists"]);
+    assert_eq!((code, out.lines().count()), (Some(2), 1), "{out}");
 }
 
 #[tokio::test]
