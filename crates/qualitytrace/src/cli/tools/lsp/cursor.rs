@@ -2,6 +2,8 @@
 //!
 //! A file is broken while it is typed, so this looks at lines and their indentation instead of the tree.
 
+mod scalar;
+
 use std::ops::Range;
 
 use qualitytrace_core::definition::Kind;
@@ -29,14 +31,26 @@ pub(super) struct Cursor {
 pub(super) enum Writing {
     /// A key of the mapping at the path; the bytes of the word so far.
     Key(Range<usize>),
-    /// The value at the path; its bytes on this line, without quotes.
+    /// The value at the path; its bytes, without quotes.
     Value { bytes: Range<usize>, quote: Option<char> },
 }
 
 impl Cursor {
-    /// Looks at the line of `at` and the lines above it.
+    /// Looks at the line of `at` and the lines above it; in a text of several lines, at the line that begins it.
     pub(super) fn of(text: &str, at: usize) -> Self {
         let at = text.floor_char_boundary(at.min(text.len()));
+        match scalar::around(text, at) {
+            Some(scalar) => {
+                let line_end =
+                    text[scalar.line..].find(['\r', '\n']).map_or(text.len(), |end| scalar.line + end);
+                let what = Writing::Value { bytes: scalar.bytes, quote: scalar.quote };
+                Self { what, ..Self::on_line(text, line_end) }
+            }
+            None => Self::on_line(text, at),
+        }
+    }
+
+    fn on_line(text: &str, at: usize) -> Self {
         let start = text[..at].rfind('\n').map_or(0, |at| at + 1);
         let end = text[at..].find(['\r', '\n']).map_or(text.len(), |end| at + end);
         let line = Line::of(&text[start..end]);
@@ -220,6 +234,21 @@ mod tests {
         check("type: Test\nspec:\n  specs:\n  - name: x\n    sel|", "spec specs -", "key sel");
         check("type: Test\nspec:\n  name: x # y|", "spec name", "value x");
         check("a: 1\n---\n|", "", "key ");
+    }
+
+    #[test]
+    fn a_text_of_several_lines_has_the_path_of_its_first() {
+        let test = "type: Test\nspec:\n  specs:\n";
+        check(
+            &format!("{test}  - selector: >\n      span[\n        na|\n      ]\n    name: x\n"),
+            "spec specs - selector",
+            "value       span[\n        na\n      ]",
+        );
+        check(
+            &format!("{test}  - assertions:\n    - attr:a = 1\n    - attr:b\n      = |\n"),
+            "spec specs - assertions -",
+            "value attr:b\n      = ",
+        );
     }
 
     #[test]
