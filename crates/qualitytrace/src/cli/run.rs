@@ -128,6 +128,16 @@ impl Options {
         self.vars.as_deref().or(self.legacy.environment.as_deref())
     }
 
+    /// The id of the variable set that was named. A file is applied to the server first, as Tracetest does.
+    async fn applied_set(&self, client: &Client) -> anyhow::Result<Option<String>> {
+        Ok(match self.set() {
+            Some(set) if Path::new(set).is_file() => {
+                Some(resource::apply::variable_set(client, Path::new(set)).await?)
+            }
+            other => other.map(ToOwned::to_owned),
+        })
+    }
+
     /// How much is shown of tests as they end.
     fn level(&self) -> Level {
         match (self.failures_only, self.target.verbose) {
@@ -255,7 +265,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
                 None => options.target.client()?,
             };
             let stored = legacy::stored(&client, &ids, is_suite).await?;
-            let wanted = wanted(&options, options.set(), given, &[], &client, false).await?;
+            let set = options.applied_set(&client).await?;
+            let wanted = wanted(&options, set.as_deref(), given, &[], &client, false).await?;
             run_stored(&options, &client, &stored, wanted).await
         }
         (Asked::Files(files), Some(server)) => run_files(&options, given, &files, &server.client).await,
@@ -291,7 +302,8 @@ async fn run_files(
     if options.selection.list {
         return Ok(plan.list());
     }
-    let wanted = wanted(options, options.set(), given, plan.files(), client, false).await?;
+    let set = options.applied_set(client).await?;
+    let wanted = wanted(options, set.as_deref(), given, plan.files(), client, false).await?;
     let stored = plan.store(client).await?;
     run_stored(options, client, &stored, wanted).await
 }

@@ -318,3 +318,24 @@ async fn a_complaint_about_a_file_shows_no_secret_of_it() {
         assert!(told.contains("`odd` is not a key") && !told.contains("hunter2"), "{line}: {told}");
     }
 }
+
+#[tokio::test]
+async fn a_file_of_vars_is_stored_where_a_test_is_run_as_tracetest_does() {
+    let desk = Desk::new().await;
+    let url = crate::suites::subject().await;
+    desk.write("t.yaml", &crate::suites::test("t", "/a", ""));
+    desk.write(
+        "set.yaml",
+        &format!("type: VariableSet\nspec:\n  id: set\n  name: Set\n  values:\n  - {{ key: URL, value: '{url}' }}\n"),
+    );
+    let ended = desk.run("run test -c config.yml -f t.yaml --vars set.yaml").await;
+    assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);
+    let stored = desk.run("get variableset -c config.yml --id set").await;
+    assert!(stored.out.contains(&url), "{}{}", stored.out, stored.err);
+    // Without `-f`, nothing but the test is stored.
+    let other = desk.read("set.yaml").replace("id: set", "id: other");
+    desk.write("other.yaml", &other);
+    assert_eq!(desk.run("run -c config.yml t.yaml --vars other.yaml").await.code, Some(0));
+    let stored = desk.run("get variableset -c config.yml --id other").await;
+    assert!(stored.out.contains("not found"), "{}", stored.out);
+}

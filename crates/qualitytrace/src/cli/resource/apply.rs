@@ -49,6 +49,21 @@ pub(super) async fn apply(client: &Client, name: Name, path: &Path, output: Outp
     Ok(Exit::Passed)
 }
 
+/// Applies the variable set of a file and returns its id.
+pub(in crate::cli) async fn variable_set(client: &Client, path: &Path) -> anyhow::Result<String> {
+    let file = read(path)?;
+    terminal::err(&file.complaints());
+    let [document] = file.reading.documents.as_slice() else {
+        bail!("{} must hold exactly one variable set; one has `type: VariableSet`", path.display());
+    };
+    if !file.is_usable() || document.resource.kind() != Kind::VariableSet {
+        bail!("{} is no variable set that can be used; one has `type: VariableSet`", path.display());
+    }
+    let id = id_in(&send(client, &file, document, Form::Json).await?, Output::Json)?;
+    write_back(&file.path, &file.source, &with_id(&file.source, file.format, 0, &id))?;
+    Ok(id)
+}
+
 /// Sends a document, after the tests that a suite names by file.
 async fn send(client: &Client, file: &File, document: &Document, form: Form) -> anyhow::Result<String> {
     let text = match &document.resource {
