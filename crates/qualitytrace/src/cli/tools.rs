@@ -7,6 +7,7 @@ mod explain;
 mod fmt;
 mod local;
 mod lsp;
+mod ready;
 mod schema;
 mod select;
 mod subject;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Watch(watch::Options),
     /// Check ports, settings of exporters, a span end to end, the clock and the server
     Doctor(doctor::Options),
+    /// Ask a server whether it is ready, for health checks of containers
+    Ready(ready::Options),
     /// The language server for editors, over standard input and output
     Lsp(lsp::Options),
 }
@@ -46,7 +49,12 @@ impl Command {
     pub(crate) fn takes_flags(&self) -> bool {
         match self {
             Self::Fmt(_) | Self::Schema(_) | Self::Explain(_) | Self::Watch(_) => false,
-            Self::Eval(_) | Self::Select(_) | Self::Trace(_) | Self::Doctor(_) | Self::Lsp(_) => true,
+            Self::Eval(_)
+            | Self::Select(_)
+            | Self::Trace(_)
+            | Self::Doctor(_)
+            | Self::Ready(_)
+            | Self::Lsp(_) => true,
         }
     }
 }
@@ -62,6 +70,7 @@ pub(crate) async fn run(command: Command, before: Target) -> anyhow::Result<Exit
         Command::Trace(command) => trace::trace(*command, before).await,
         Command::Watch(options) => watch::watch(&options).await,
         Command::Doctor(options) => doctor::doctor(options, before).await,
+        Command::Ready(options) => ready::ready(options, before).await,
         Command::Lsp(options) => lsp::lsp(options, before).await,
     }
 }

@@ -80,6 +80,7 @@ fn every_tool_has_help_with_an_example() {
         &["trace", "tail"],
         &["watch"],
         &["doctor"],
+        &["ready"],
         &["lsp"],
     ] {
         let help = stdout(&run(folder.path(), &[tool, &["--help"]].concat()));

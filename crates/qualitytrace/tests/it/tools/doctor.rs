@@ -1,4 +1,4 @@
-//! `doctor`.
+//! `doctor` and `ready`.
 
 use super::{run, run_with, stderr, stdout};
 use crate::late_spans_load::program::Served;
@@ -43,4 +43,15 @@ fn each_trouble_has_a_next_step() {
     assert_eq!(silent.status.code(), Some(1), "{text}");
     assert!(text.contains("✘ exporter") && text.contains("→ set OTEL_TRACES_EXPORTER=otlp"), "{text}");
     assert!(text.contains("✘ server") && text.contains("qualitytrace serve"), "{text}");
+}
+
+#[tokio::test]
+async fn ready_answers_with_its_exit_code() {
+    let server = Served::start(program(), "sqlite::memory:", &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let found = run(folder.path(), &["ready", "-s", &server.url("")]);
+    assert_eq!((found.status.code(), stdout(&found).as_str()), (Some(0), "ready\n"), "{}", stderr(&found));
+    let silent = run(folder.path(), &["ready", "-s", "http://127.0.0.1:1"]);
+    assert_eq!(silent.status.code(), Some(1));
+    assert!(stderr(&silent).contains("does not answer"), "{}", stderr(&silent));
 }
