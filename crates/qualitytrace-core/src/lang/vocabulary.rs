@@ -26,6 +26,9 @@ pub(crate) const OTHER_SPECIAL: [&str; 8] = [
 /// Reserved prefixes: names with these exist only as special attributes.
 const RESERVED: [&str; 3] = ["tracetest.span.", "tracetest.response.", "tracetest.selected_spans."];
 
+/// Prefixes of attributes that the server records about its own runs.
+const RECORDED: [&str; 2] = ["tracetest.run.", "tracetest.testsuite_run."];
+
 /// Warns of values in a selector that can never match.
 pub(super) fn check_selector(selector: &Selector, found: &mut Vec<Diagnostic>) {
     let steps = selector
@@ -74,7 +77,8 @@ fn check_clause(clause: &Clause, found: &mut Vec<Diagnostic>) {
 pub(super) fn check_attribute(name: &str, place: &Range<usize>, found: &mut Vec<Diagnostic>) {
     let folded = names::attribute(name);
     let known = || special::names().chain(OTHER_SPECIAL);
-    if !folded.starts_with("tracetest.") || known().any(|known| known == folded) {
+    let is_recorded = RECORDED.iter().any(|prefix| folded.starts_with(prefix));
+    if !folded.starts_with("tracetest.") || is_recorded || known().any(|known| known == folded) {
         return;
     }
     let near = nearest(&folded, known());

@@ -39,6 +39,8 @@ fn a_special_attribute_that_does_not_exist_is_told() {
     );
     // The server's own spans have attributes with this prefix.
     selector("span[tracetest.run.trigger.type = \"http\" tracetest.span.name = \"a\"]", &[]);
+    // What the server records about its own runs, although `tracetest.span.name` is near.
+    selector("span[tracetest.run.state = \"FINISHED\" tracetest.run.test_id = \"a\"]", &[]);
     let found = diagnose_assertion("attr:tracetest.span.durations < 1s");
     assert_eq!(found[0].help.as_deref(), Some("did you mean `tracetest.span.duration`?"), "{found:?}");
     assert!(diagnose_assertion("attr:tracetest.response.status = 200").is_empty());
