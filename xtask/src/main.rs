@@ -8,6 +8,7 @@ use workspace::Profile;
 
 mod adversary;
 mod bench;
+mod dogfood;
 mod features;
 mod fuzz;
 mod page;
@@ -16,6 +17,7 @@ mod process;
 mod rules;
 mod steps;
 mod suite;
+mod temporary;
 mod workspace;
 
 const USAGE: &str = "\
@@ -27,6 +29,7 @@ cargo xtask COMMAND
   page                   serve the page for browsers with hot reload, against the server in QUALITYTRACE_SERVER
   screenshots            make the pictures of docs/images with the demo shop
   peers [NAME...]        install real peers (otelcol, postgres, systems, ...) and print where they are
+  dogfood                test a server with its own tests, through a real Collector: suites, mutations, ledger
   bench NAME             measure ours beside a real Collector: ingest, overload, startup, judge, api
   conformance [DIR]      run the case files of a folder against the language
   golden [DIR]           replay recorded requests of the original against a fresh server
@@ -57,6 +60,7 @@ fn dispatch(args: &[String]) -> Result<()> {
         ["page"] => page::serve(),
         ["screenshots"] => page::screenshots(),
         ["peers", names @ ..] => peers::install(names),
+        ["dogfood"] => dogfood::run(),
         ["bench", rest @ ..] => bench::run(rest),
         ["conformance", rest @ ..] => run_example("conformance", rest),
         ["golden", rest @ ..] => run_example("golden", rest),

@@ -2,8 +2,12 @@
 
 use std::{
     env,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
     path::PathBuf,
     process::{Child, Command, ExitStatus},
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -61,6 +65,25 @@ pub(crate) fn is_root() -> bool {
 #[derive(Debug)]
 pub(crate) struct Guard(pub(crate) Child);
 
+impl Guard {
+    /// Asks the process to end (SIGTERM) and waits for it; a process that takes longer than `limit` is killed, and that
+    /// is an error.
+    pub(crate) fn terminate(&mut self, limit: Duration) -> Result<()> {
+        if self.0.try_wait()?.is_some() {
+            return Ok(());
+        }
+        output(Command::new("kill").args(["-TERM", &self.0.id().to_string()]))?;
+        let asked = Instant::now();
+        while self.0.try_wait()?.is_none() {
+            if asked.elapsed() > limit {
+                bail!("process {} did not end within {} s", self.0.id(), limit.as_secs());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
 impl Drop for Guard {
     fn drop(&mut self) {
         // It may have ended by itself; either way it is gone afterwards.
@@ -79,4 +102,23 @@ pub(crate) fn bound_to_us(signal: &str, program: impl AsRef<std::ffi::OsStr>) ->
         }
         None => Command::new(program),
     }
+}
+
+/// Whether a port accepts connections.
+pub(crate) fn accepts(addr: SocketAddr) -> bool {
+    TcpStream::connect(addr).is_ok()
+}
+
+/// Whether one of our servers serves requests.
+pub(crate) fn says_ready(addr: SocketAddr) -> bool {
+    let ask = || -> std::io::Result<bool> {
+        let mut socket = TcpStream::connect(addr)?;
+        socket.set_read_timeout(Some(Duration::from_secs(1)))?;
+        socket.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+        let mut status = [0; 12];
+        socket.read_exact(&mut status)?;
+        // Any response shows that requests are served, except 5xx.
+        Ok(status.starts_with(b"HTTP/1.1 ") && status[9] != b'5')
+    };
+    ask().unwrap_or(false)
 }

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
-    features, page,
+    dogfood, features, page,
     peers::{chromium, jaeger, kafka, otelcol, postgres, promlint, strace, systems},
     process, rules,
     steps::Steps,
@@ -87,7 +87,11 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
         }),
         Peers::Skipped => None,
     };
-    steps.step("tests and documentation examples", || cargo_test(environment.as_ref(), count))
+    steps.step("tests and documentation examples", || cargo_test(environment.as_ref(), count))?;
+    if peers == Peers::Required {
+        steps.step("tests of the server with itself", dogfood::run)?;
+    }
+    Ok(())
 }
 
 /// Checks for the tools that the build needs, before it fails late with an unclear message.

@@ -1,12 +1,10 @@
 //! The systems under test: each started anew on its own core, on free ports, in a temporary folder.
 
 use std::{
-    env,
     fmt::{self, Write as _},
     fs,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
-    path::{Path, PathBuf},
+    net::SocketAddr,
+    path::PathBuf,
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -19,7 +17,8 @@ use serde_json::Value;
 use super::Options;
 use crate::{
     peers::otelcol,
-    process::{self, Guard},
+    process::{self, Guard, accepts, says_ready},
+    temporary::Folder,
     workspace::{self, Profile},
 };
 
@@ -131,7 +130,7 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a system and waits until it is ready.
     pub(crate) fn start(programs: &Programs, subject: Subject) -> Result<Self> {
-        let folder = Folder::new()?;
+        let folder = Folder::new("bench")?;
         let [grpc, http, main] = [(); 3].map(|()| SocketAddr::from(([127, 0, 0, 1], port())));
         let mut command = process::bound_to_us("KILL", "taskset");
         command.args(["-c", SUBJECT_CORE]);
@@ -203,39 +202,4 @@ fn collector_config(grpc: SocketAddr, http: SocketAddr) -> String {
     text.push_str("  telemetry: { metrics: { level: none }, logs: { level: warn } }\n");
     text.push_str("  pipelines: { traces: { receivers: [otlp], exporters: [nop] } }\n");
     text
-}
-
-fn accepts(addr: SocketAddr) -> bool {
-    TcpStream::connect(addr).is_ok()
-}
-
-fn says_ready(addr: SocketAddr) -> bool {
-    let ask = || -> std::io::Result<bool> {
-        let mut socket = TcpStream::connect(addr)?;
-        socket.set_read_timeout(Some(Duration::from_secs(1)))?;
-        socket.write_all(b"GET /readyz HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")?;
-        let mut status = [0; 12];
-        socket.read_exact(&mut status)?;
-        // Any response shows that requests are served, except 5xx.
-        Ok(status.starts_with(b"HTTP/1.1 ") && status[9] != b'5')
-    };
-    ask().unwrap_or(false)
-}
-
-/// A temporary folder.
-#[derive(Debug)]
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self> {
-        let path: &Path = &env::temp_dir().join(format!("qualitytrace-bench-{}", std::process::id()));
-        fs::create_dir_all(path).with_context(|| format!("failed to make the folder {}", path.display()))?;
-        Ok(Self(path.to_path_buf()))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

@@ -16,22 +16,25 @@ const VERSION: &str = "v0.158.0";
 /// The matching version of the modules that have reached 1.0.
 const STABLE: &str = "v1.64.0";
 /// To be raised with changes of `PARTS`, so that an older build is not used.
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
 
 const CORE: &str = "go.opentelemetry.io/collector";
 const CONTRIB: &str = "github.com/open-telemetry/opentelemetry-collector-contrib";
 
 /// The modules of the Collector: section, repository, module, version.
-const PARTS: [(&str, &str, &str, &str); 15] = [
+const PARTS: [(&str, &str, &str, &str); 18] = [
     ("receivers", CORE, "receiver/otlpreceiver", VERSION),
     ("receivers", CONTRIB, "receiver/zipkinreceiver", VERSION),
     ("processors", CORE, "processor/batchprocessor", VERSION),
     ("processors", CORE, "processor/memorylimiterprocessor", VERSION),
+    ("processors", CONTRIB, "processor/filterprocessor", VERSION),
+    ("processors", CONTRIB, "processor/transformprocessor", VERSION),
     ("exporters", CORE, "exporter/debugexporter", VERSION),
     ("exporters", CORE, "exporter/nopexporter", VERSION),
     ("exporters", CORE, "exporter/otlpexporter", VERSION),
     ("exporters", CORE, "exporter/otlphttpexporter", VERSION),
     ("exporters", CONTRIB, "exporter/fileexporter", VERSION),
+    ("exporters", CONTRIB, "exporter/prometheusexporter", VERSION),
     ("exporters", CONTRIB, "exporter/zipkinexporter", VERSION),
     ("extensions", CONTRIB, "extension/storage/filestorage", VERSION),
     ("extensions", CONTRIB, "extension/healthcheckextension", VERSION),

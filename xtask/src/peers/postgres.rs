@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -18,7 +19,7 @@ use crate::process::{self, Guard};
 const START_LIMIT: Duration = Duration::from_mins(1);
 /// Debian's folder of server binaries: one per major version, off the PATH.
 const DEBIAN: &str = "/usr/lib/postgresql";
-/// The prefix of the temporary folders; the id of the owning process follows.
+/// The prefix of the temporary folders; the id of the owning process and a number follow.
 const PREFIX: &str = "qualitytrace-postgres-";
 /// The user that the package creates: PostgreSQL refuses to run as root.
 const USER: &str = "postgres";
@@ -131,7 +132,9 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Result<Self> {
-        let path = env::temp_dir().join(format!("{PREFIX}{}", std::process::id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("{PREFIX}{}-{number}", std::process::id()));
         fs::create_dir_all(&path).with_context(|| format!("failed to make the folder {}", path.display()))?;
         let folder = Self(path);
         if process::is_root() {
@@ -152,7 +155,7 @@ impl Drop for Folder {
 fn remove_leftovers() {
     for entry in fs::read_dir(env::temp_dir()).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
             let _ = fs::remove_dir_all(entry.path());
         }
