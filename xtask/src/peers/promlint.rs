@@ -1,5 +1,5 @@
-//! Prometheus' own parser and the linter of `promtool check metrics`. Promtool itself has both, but takes many minutes
-//! to build.
+//! Prometheus' own parsers, of metrics, rules and expressions, and the linter of `promtool check metrics`. Promtool itself
+//! has them, but takes many minutes to build.
 
 use std::{fs, path::PathBuf};
 
@@ -11,12 +11,14 @@ use crate::process;
 /// The versions of Prometheus and of the library with the linter.
 const VERSION: &str = "v0.315.0";
 const CLIENT: &str = "v1.24.1";
+/// To be raised with changes of the program, so that an older build is not used.
+const RECIPE: u32 = 2;
 
 const PROGRAM: &str = include_str!("promlint.go");
 
 /// Builds the program unless it is there already.
 pub(crate) fn install() -> Result<PathBuf> {
-    let dir = cache()?.join(format!("promlint-{VERSION}"));
+    let dir = cache()?.join(format!("promlint-{VERSION}-{RECIPE}"));
     let binary = dir.join("promlint");
     if binary.is_file() {
         return Ok(binary);

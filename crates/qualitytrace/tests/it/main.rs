@@ -12,6 +12,7 @@ mod contact;
 mod data_stores;
 mod declarative;
 mod demo;
+mod deploy;
 mod evidence;
 mod feedback;
 mod files;

@@ -1,0 +1,178 @@
+//! The files of `deploy/`, against the program: settings that it knows, and metrics that it emits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use qualitytrace_testing::{DEADLINE, eventually};
+use serde_json::{Value, json};
+
+use crate::late_spans_load::program::Served;
+use crate::{client, program};
+
+fn deploy(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(path)
+}
+
+/// The documents of a YAML file.
+fn documents(path: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(deploy(path)).unwrap();
+    let parts = text.split("\n---\n");
+    parts.map(|part| serde_saphyr::from_str(part).unwrap_or_else(|error| panic!("{path}: {error}"))).collect()
+}
+
+/// Lets the program check its settings; a warning fails as well.
+fn check_settings(what: &str, arguments: &[&str], variables: &BTreeMap<String, String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(program())
+        .args(["config", "check"])
+        .args(arguments)
+        .current_dir(folder.path())
+        .envs(variables)
+        .env("QUALITYTRACE_DATA_DIR", folder.path())
+        .output()
+        .unwrap();
+    let said =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(output.status.success() && !said.contains("warning"), "{what}: {said}");
+}
+
+#[test]
+fn the_program_knows_the_settings_of_the_compose_files() {
+    let names = ["alone", "postgres", "two-servers", "telemetry"];
+    for name in names {
+        let [file] = &documents(&format!("compose/{name}.yaml"))[..] else { panic!("{name}") };
+        let services = file["services"].as_object().unwrap();
+        let ours: Vec<&Value> =
+            services.values().filter(|service| service["image"] == "qualitytrace").collect();
+        assert!(!ours.is_empty(), "{name}");
+        for service in ours {
+            let variables = service["environment"].as_object().unwrap().iter();
+            let variables = variables.map(|(key, value)| {
+                // Values that the user gives: a key of the right form, and the defaults of the others.
+                let value = value.as_str().unwrap();
+                let value = if value.contains(":?") { "ab".repeat(32) } else { value.to_owned() };
+                (key.clone(), value)
+            });
+            check_settings(name, &[], &variables.collect());
+        }
+    }
+    let config = deploy("compose/telemetry/qualitytrace.yaml");
+    check_settings("telemetry", &["--config", config.to_str().unwrap()], &BTreeMap::new());
+}
+
+#[test]
+fn the_program_knows_the_settings_of_the_manifests() {
+    let manifests = documents("kubernetes/qualitytrace.yaml");
+    let of_kind = |kind: &str| manifests.iter().find(|manifest| manifest["kind"] == kind).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("qualitytrace.yaml");
+    std::fs::write(&config, of_kind("ConfigMap")["data"]["qualitytrace.yaml"].as_str().unwrap()).unwrap();
+    let container = &of_kind("Deployment")["spec"]["template"]["spec"]["containers"][0];
+    let given = BTreeMap::from([
+        ("database-url", "postgres://user:password@db/qualitytrace".to_owned()),
+        ("secrets-key", "ab".repeat(32)),
+        ("auth-tokens", format!("full:{}", "ab".repeat(32))),
+    ]);
+    let variables = container["env"].as_array().unwrap().iter().map(|variable| {
+        let key = variable["valueFrom"]["secretKeyRef"]["key"].as_str().unwrap();
+        (variable["name"].as_str().unwrap().to_owned(), given[key].clone())
+    });
+    check_settings("kubernetes", &["--config", config.to_str().unwrap()], &variables.collect());
+    // The ports of the probes and of the service are those of the container.
+    let ports: BTreeSet<&str> =
+        container["ports"].as_array().unwrap().iter().map(|port| port["name"].as_str().unwrap()).collect();
+    for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
+        assert!(ports.contains(container[probe]["httpGet"]["port"].as_str().unwrap()), "{probe}");
+    }
+    for port in of_kind("Service")["spec"]["ports"].as_array().unwrap() {
+        assert!(ports.contains(port["targetPort"].as_str().unwrap()), "{port}");
+    }
+}
+
+/// The metrics that rules or expressions use, each with its labels; `None` if there is no Prometheus.
+fn used(mode: &str, text: &str) -> Option<BTreeMap<String, BTreeSet<String>>> {
+    let Ok(program) = std::env::var("QUALITYTRACE_TEST_PROMLINT") else {
+        assert!(
+            std::env::var("QUALITYTRACE_REQUIRE_PEERS").is_err(),
+            "QUALITYTRACE_TEST_PROMLINT is not set"
+        );
+        return None;
+    };
+    let mut child =
+        Command::new(program).arg(mode).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}");
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in said.lines() {
+        let mut words = line.split(' ').map(str::to_owned);
+        found.entry(words.next().unwrap()).or_default().extend(words);
+    }
+    Some(found)
+}
+
+/// The series of `/metrics`: names with their labels.
+fn emitted(text: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, rest) = line.split_once(['{', ' ']).unwrap();
+        let labels = rest.split('"').step_by(2).filter_map(|part| part.strip_suffix('='));
+        let labels = labels.map(|label| label.trim_start_matches(',').to_owned());
+        found.entry(name.to_owned()).or_default().extend(labels);
+    }
+    found
+}
+
+#[tokio::test]
+async fn alerts_and_dashboard_use_metrics_that_a_server_emits() {
+    let alerts = std::fs::read_to_string(deploy("prometheus/alerts.yaml")).unwrap();
+    let Some(mut wanted) = used("rules", &alerts) else {
+        println!("skipped: QUALITYTRACE_TEST_PROMLINT is not set");
+        return;
+    };
+    let dashboard = std::fs::read_to_string(deploy("grafana/qualitytrace.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&dashboard).unwrap();
+    let targets = dashboard["panels"].as_array().unwrap().iter();
+    let targets = targets.flat_map(|panel| panel["targets"].as_array().unwrap());
+    // Grafana replaces its own variables before it asks Prometheus.
+    let expressions: Vec<String> =
+        targets.map(|target| target["expr"].as_str().unwrap().replace("$__rate_interval", "1m")).collect();
+    assert!(expressions.len() >= 14, "{expressions:?}");
+    for (name, labels) in used("expressions", &expressions.join("\n")).unwrap() {
+        wanted.entry(name).or_default().extend(labels);
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("qualitytrace.yaml");
+    let exporter = json!({ "exporter": { "type": "collector", "collector": { "endpoint": "127.0.0.1:1" } } });
+    let settings = json!({ "telemetry": { "exporters": { "c": exporter } }, "server": { "telemetry": { "exporter": "c" } } });
+    std::fs::write(&config, settings.to_string()).unwrap();
+    let data = folder.path().to_str().unwrap();
+    let arguments = ["--config", config.to_str().unwrap(), "--data-dir", data];
+    let server = Served::start(program(), "sqlite::memory:", &arguments).await;
+    let client = client();
+    let trigger =
+        json!({ "type": "http", "httpRequest": { "method": "GET", "url": server.url("/healthz") } });
+    let spec = json!({ "id": "t", "name": "T", "skipTraceCollection": true, "trigger": trigger });
+    let put =
+        client.put(server.url("/api/tests")).json(&json!({ "type": "Test", "spec": spec })).send().await;
+    put.unwrap().error_for_status().unwrap();
+    let run = client.post(server.url("/api/tests/t/run")).json(&json!({})).send().await.unwrap();
+    run.error_for_status().unwrap();
+    eventually(DEADLINE, "the server emits every metric of the alerts and of the dashboard", async || {
+        let text = client.get(server.url("/metrics")).send().await.unwrap().text().await.unwrap();
+        let emitted = emitted(&text);
+        let missing: Vec<String> = wanted
+            .iter()
+            .flat_map(|(name, labels)| match emitted.get(name) {
+                None => vec![name.clone()],
+                Some(there) => labels.difference(there).map(|label| format!("{name}{{{label}}}")).collect(),
+            })
+            .collect();
+        if missing.is_empty() { Ok(()) } else { Err(missing.join(", ")) }
+    })
+    .await;
+}
