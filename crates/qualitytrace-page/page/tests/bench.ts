@@ -30,6 +30,7 @@ interface Measured {
   __tasks: { start: number; end: number }[];
   __frames: number[];
   __taps: number[];
+  __mark?: typeof performance.mark;
   __seen: [number, number][];
 }
 
@@ -107,7 +108,8 @@ async function answers(
     let began = 0;
     for (const kind of ["keydown", "pointerdown"])
       window.addEventListener(kind, () => (began = performance.now()), { capture: true });
-    const marking = performance.mark.bind(performance);
+    global.__mark ??= performance.mark.bind(performance);
+    const marking = global.__mark;
     performance.mark = (name, options) => {
       if (name === wanted && began !== 0) {
         const from = began;
@@ -257,13 +259,16 @@ async function hands(page: Page, cdp: CDPSession, url: string): Promise<void> {
     await box.fill("");
     await page.waitForTimeout(500);
   };
-  const keys = await answers(page, "qt:matches", 3 * text.length, async (at) => {
+  const type = async (at: number) => {
     if (at > 0 && at % text.length === 0) await clear();
     await page.keyboard.press(text[at % text.length]);
-  });
+  };
+  // Names and services are found by the page, attributes by the server.
+  const keys = await answers(page, "qt:matches", 3 * text.length, type);
   tell("key to highlight at 50,000 spans, p95", ms(quantile(keys, 0.95)), "< 150 ms");
-  // The first key of a trace makes the server decode it.
-  tell("the first key at 50,000 spans", ms(keys[0]), "");
+  await clear();
+  const found = await answers(page, "qt:found", text.length, type);
+  tell("key to the server's count at 50,000 spans, median", ms(median(found)), "");
   await clear();
   const clicks = await answers(page, "qt:details", 40, (at) => page.mouse.click(300, 260 + (at % 20) * 24));
   tell("click to details at 50,000 spans, p95", ms(quantile(clicks, 0.95)), "< 100 ms");

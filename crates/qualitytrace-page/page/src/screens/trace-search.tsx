@@ -2,6 +2,7 @@
 import { useEffect, useId, useRef, useState } from "react";
 import { type Source, select } from "../api/requests";
 import { count } from "../text/format";
+import { rowsWithText } from "../trace/text-search";
 import type { View } from "../trace/view";
 import { Icon } from "../ui/glyphs";
 import { useSettled } from "../ui/parts";
@@ -70,9 +71,17 @@ export function TraceSearch(props: {
     return () => abort.abort();
   }, [settled, source, version]);
 
+  // What the page knows is marked at once; the server adds what attributes contain.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the switch has an effect of its own
+  useEffect(() => {
+    if (view === undefined || query.trim() === "" || isSelector(query)) return;
+    view.setMatches(rowsWithText(view.trace, query), isOnly);
+    performance.mark("qt:matches");
+  }, [view, query]);
+
   useEffect(() => {
     view?.setMatches(found === undefined || found.error !== undefined ? undefined : found.rows, isOnly);
-    performance.mark("qt:matches");
+    performance.mark("qt:found");
   }, [view, found, isOnly]);
 
   useEffect(() => {
