@@ -3,6 +3,8 @@
 //! Secrets are variables of `type: secret`, and the passwords, tokens and keys of a data store. The rest of a text
 //! stays as it is, comments included.
 
+mod destination;
+
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -10,6 +12,8 @@ use qualitytrace_config::tree::{Node, Shape, Style};
 
 use super::reader::Reader;
 use super::{Format, Kind, parse};
+
+pub use self::destination::Destination;
 
 /// The mask shown in place of a secret. Sent back, it means the stored secret.
 pub const MASK: &str = "********";
@@ -53,14 +57,37 @@ pub enum Unknown {
         /// The name of the secret.
         name: String,
     },
+    /// It would send a stored secret elsewhere.
+    #[error(
+        "`{name}` is masked, and the data store's address or TLS settings are not the stored ones; send the secret itself"
+    )]
+    Elsewhere {
+        /// The name of the secret.
+        name: String,
+    },
 }
 
 impl Unknown {
     /// Returns the name of the secret.
     pub fn name(&self) -> &str {
         match self {
-            Self::NotStored { name } | Self::NotSecret { name } => name,
+            Self::NotStored { name } | Self::NotSecret { name } | Self::Elsewhere { name } => name,
         }
+    }
+}
+
+/// What masks stand for: the secrets of a stored definition, on their way to where it sends them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StoredSecrets {
+    secrets: Vec<Secret>,
+    destination: Destination,
+}
+
+impl StoredSecrets {
+    /// Returns the secrets of a stored spec in JSON.
+    pub fn of(spec: &str, kind: Kind) -> Self {
+        let secrets = secrets(&format!("{{\"spec\":{spec}}}"), Format::Json, kind);
+        Self { secrets, destination: Destination::of(spec, kind) }
     }
 }
 
@@ -92,16 +119,17 @@ pub fn masked_throughout(source: &str, format: Format, kind: Kind) -> Cow<'_, st
     text
 }
 
-/// Replaces the masks in the text by the stored secrets.
+/// Replaces the masks in the text by the stored secrets. `destination` is that of the definition's own spec.
 pub fn unmasked<'s>(
     source: &'s str,
     format: Format,
     kind: Kind,
-    stored: &[Secret],
+    stored: &StoredSecrets,
+    destination: &Destination,
 ) -> Result<Cow<'s, str>, Unknown> {
     // One name may have several secrets, in the order of the text.
     let known = |name: &str, number: usize| {
-        let mut named = stored.iter().filter(|secret| secret.name == name);
+        let mut named = stored.secrets.iter().filter(|secret| secret.name == name);
         let first = named.clone().next();
         named.nth(number).or(first)
     };
@@ -118,8 +146,13 @@ pub fn unmasked<'s>(
         .collect();
     let mut meant = Vec::new();
     for (located, number) in secrets.iter().zip(numbers).filter(|(located, _)| located.is_mask()) {
-        let unknown = || Unknown::NotStored { name: located.secret.name.clone() };
-        meant.push(known(&located.secret.name, number).ok_or_else(unknown)?.value.clone());
+        let name = || located.secret.name.clone();
+        let secret =
+            known(&located.secret.name, number).ok_or_else(|| Unknown::NotStored { name: name() })?;
+        if !stored.destination.allows(destination) {
+            return Err(Unknown::Elsewhere { name: name() });
+        }
+        meant.push(secret.value.clone());
     }
     secrets.retain(LocatedSecret::is_mask);
     if secrets.is_empty() {
@@ -203,14 +236,8 @@ fn fields(node: &Node, found: &mut Vec<LocatedSecret>) {
     match &node.shape {
         Shape::Map(entries) => {
             for entry in entries {
-                // Some files have a path there, others the key itself.
-                let is_key = || {
-                    let text = text(&entry.value).unwrap_or_default();
-                    text.contains("PRIVATE KEY") || text.trim() == MASK
-                };
-                let letters: String = entry.key.chars().filter(|letter| letter.is_alphanumeric()).collect();
-                let field = letters.to_lowercase();
-                if FIELDS.contains(&field.as_str()) || field == "keyfile" && is_key() {
+                let field = letters(&entry.key);
+                if is_secret_field(&field, text(&entry.value)) {
                     keep(entry.key.clone(), &entry.value, found);
                 } else if field == "headers" {
                     headers(&entry.value, found);
@@ -224,10 +251,26 @@ fn fields(node: &Node, found: &mut Vec<LocatedSecret>) {
     }
 }
 
+/// The letters and digits of a key, in lower case: a field in any spelling.
+fn letters(key: &str) -> String {
+    key.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// Whether the value of a field, given by its letters, is a secret.
+fn is_secret_field(field: &str, value: Option<&str>) -> bool {
+    // Some files have a path there, others the key itself.
+    let is_key = || value.is_some_and(|text| text.contains("PRIVATE KEY") || text.trim() == MASK);
+    FIELDS.contains(&field) || field == "keyfile" && is_key()
+}
+
+/// Whether the value of a header, given in lower case, is a secret.
+fn is_secret_header(header: &str) -> bool {
+    HEADER_WORDS.iter().any(|word| header.contains(word))
+}
+
 fn headers(node: &Node, found: &mut Vec<LocatedSecret>) {
     let mut header = |name: &str, value: &Node| {
-        let lower = name.to_lowercase();
-        if HEADER_WORDS.iter().any(|word| lower.contains(word)) {
+        if is_secret_header(&name.to_lowercase()) {
             keep(format!("headers.{name}"), value, found);
         }
     };
@@ -327,6 +370,12 @@ mod tests {
         Secret { name: name.to_owned(), value: value.to_owned() }
     }
 
+    /// Replaces the masks by these secrets, which go nowhere.
+    fn filled(source: &str, kind: Kind, stored: &[Secret]) -> Result<String, Unknown> {
+        let stored = StoredSecrets { secrets: stored.to_vec(), destination: Destination::default() };
+        unmasked(source, Format::Yaml, kind, &stored, &Destination::default()).map(Cow::into_owned)
+    }
+
     #[test]
     fn a_secret_is_masked_wherever_it_stands_and_the_rest_stays() {
         assert_eq!(secrets(SET, Format::Yaml, Kind::VariableSet), [secret("A", "hunter2")]);
@@ -343,15 +392,15 @@ mod tests {
     fn a_mask_stands_for_the_stored_secret() {
         let sent = SET.replace("hunter2", MASK);
         let stored = [secret("A", "a \"new\" one")];
-        let filled = unmasked(&sent, Format::Yaml, Kind::VariableSet, &stored).unwrap();
-        assert_eq!(secrets(&filled, Format::Yaml, Kind::VariableSet), stored);
-        let unknown = unmasked(&sent, Format::Yaml, Kind::VariableSet, &[]).unwrap_err();
+        let whole = filled(&sent, Kind::VariableSet, &stored).unwrap();
+        assert_eq!(secrets(&whole, Format::Yaml, Kind::VariableSet), stored);
+        let unknown = filled(&sent, Kind::VariableSet, &[]).unwrap_err();
         assert_eq!(unknown, Unknown::NotStored { name: "A".to_owned() });
         for kind in ["", "      type: raw\n"] {
             let plain = sent.replace("      type: secret\n", kind);
-            let lost = unmasked(&plain, Format::Yaml, Kind::VariableSet, &stored).unwrap_err();
+            let lost = filled(&plain, Kind::VariableSet, &stored).unwrap_err();
             assert_eq!(lost, Unknown::NotSecret { name: "A".to_owned() });
-            assert_eq!(unmasked(&plain, Format::Yaml, Kind::VariableSet, &[]).unwrap(), plain);
+            assert_eq!(filled(&plain, Kind::VariableSet, &[]).unwrap(), plain);
         }
     }
 
@@ -377,8 +426,8 @@ mod tests {
         let stored = secrets(&set("one", "two"), Format::Yaml, Kind::VariableSet);
         let kept = |first: &str, second: &str| {
             let sent = set(first, second);
-            let filled = unmasked(&sent, Format::Yaml, Kind::VariableSet, &stored).unwrap();
-            secrets(&filled, Format::Yaml, Kind::VariableSet)
+            let whole = filled(&sent, Kind::VariableSet, &stored).unwrap();
+            secrets(&whole, Format::Yaml, Kind::VariableSet)
         };
         assert_eq!(kept(MASK, MASK), stored);
         assert_eq!(kept("three", MASK), [secret("A", "three"), secret("A", "two")]);
@@ -418,7 +467,6 @@ mod tests {
         let shown = masked(text, Format::Yaml, Kind::DataStore);
         assert!(!shown.contains("abc"), "{shown}");
         assert!(shown.ends_with("|\n          ********\n    endpoint: j:1\n"), "{shown}");
-        let filled = unmasked(&shown, Format::Yaml, Kind::DataStore, &[secret("keyFile", key)]).unwrap();
-        assert_eq!(filled, text);
+        assert_eq!(filled(&shown, Kind::DataStore, &[secret("keyFile", key)]).unwrap(), text);
     }
 }

@@ -1,6 +1,7 @@
 //! Runs whose trace is in a data store: real Jaeger, and stand-ins that check what they are asked.
 
 mod jaeger;
+mod masked_secrets;
 mod over_http;
 mod search;
 mod stand_in;

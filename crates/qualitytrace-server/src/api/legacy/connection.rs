@@ -4,8 +4,9 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use qualitytrace_core::definition::secrets::{secrets, unmasked};
-use qualitytrace_core::definition::{self, Format, Kind, Resource};
+use qualitytrace_core::definition::secrets::{Destination, StoredSecrets, unmasked};
+use qualitytrace_core::definition::source::Source;
+use qualitytrace_core::definition::{self, Format, Kind, Resource, Stored};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -31,13 +32,23 @@ pub(in crate::api) async fn test(
             return Err(LegacyApiError::unprocessable(format!("required field '{key}' is zero value.")));
         }
     }
+    let store = read(&json!({ "spec": spec }).to_string())?;
     let stored = app.store.resource(Kind::DataStore, &tenant.scoped("current")).await?;
-    let stored = stored.map(|stored| format!("{{\"spec\":{}}}", stored.spec)).unwrap_or_default();
-    let stored = secrets(&stored, Format::Json, Kind::DataStore);
+    let stored = stored.map(|stored| StoredSecrets::of(&stored.spec, Kind::DataStore)).unwrap_or_default();
+    let spec = definition::to_spec_json(&store, &Stored::default());
+    let destination = Destination::of(&spec.to_string(), Kind::DataStore);
     let text = json!({ "spec": spec }).to_string();
-    let text = unmasked(&text, Format::Json, Kind::DataStore, &stored)
+    let text = unmasked(&text, Format::Json, Kind::DataStore, &stored, &destination)
         .map_err(|unknown| LegacyApiError::bad_request(unknown.to_string()))?;
-    let reading = definition::read_as(&text, Format::Json, Kind::DataStore);
+    let source = source(read(&text)?)?;
+    let limits = app.config.get().limits.clone();
+    let progress = check(&source, &Gate::of(&limits), limits.decompressed_bytes).await;
+    Ok(plain_json(StatusCode::OK, &shown(progress)))
+}
+
+/// Reads a data store in which no error and no unknown field is.
+fn read(text: &str) -> Result<Resource, LegacyApiError> {
+    let reading = definition::read_as(text, Format::Json, Kind::DataStore);
     if let Some(error) = reading.diagnostics.iter().find(|found| found.is_error()) {
         return Err(LegacyApiError::bad_request(error.message.clone()));
     }
@@ -45,14 +56,19 @@ pub(in crate::api) async fn test(
         let key = text.get(unknown.span.clone()).unwrap_or_default().trim_matches('"');
         return Err(LegacyApiError::unknown_field(key));
     }
-    let source = reading.documents.into_iter().find_map(|document| match document.resource {
-        Resource::DataStore(store) => Some(store.source),
-        _ => None,
-    });
-    let source = source.ok_or_else(|| LegacyApiError::bad_request("the body is not a data store"))?;
-    let limits = app.config.get().limits.clone();
-    let progress = check(&source, &Gate::of(&limits), limits.decompressed_bytes).await;
-    Ok(plain_json(StatusCode::OK, &shown(progress)))
+    let first = reading.documents.into_iter().next();
+    first.map(|document| document.resource).ok_or_else(not_a_store)
+}
+
+fn source(resource: Resource) -> Result<Source, LegacyApiError> {
+    match resource {
+        Resource::DataStore(store) => Ok(store.source),
+        _ => Err(not_a_store()),
+    }
+}
+
+fn not_a_store() -> LegacyApiError {
+    LegacyApiError::bad_request("the body is not a data store")
 }
 
 /// Shows the result of a connection test in Tracetest's shape.

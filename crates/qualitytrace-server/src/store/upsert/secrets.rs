@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use qualitytrace_core::definition::Format;
-use qualitytrace_core::definition::secrets::{Unknown, secrets, unmasked};
+use qualitytrace_core::definition::secrets::{Destination, StoredSecrets, Unknown, secrets, unmasked};
 
 use super::super::sealing::place;
 use super::super::{Error, Store, StoredResource};
@@ -36,9 +36,10 @@ pub(super) fn filled(
     new: &NewDefinition<'_>,
     stored: Option<&StoredResource>,
 ) -> Result<(String, String), Unknown> {
-    let known =
-        stored.map_or_else(Vec::new, |stored| secrets(&in_envelope(&stored.spec), Format::Json, new.kind));
-    let fill = |text: &str, format| unmasked(text, format, new.kind, &known).map(Cow::into_owned);
+    let known = stored.map(|stored| StoredSecrets::of(&stored.spec, new.kind)).unwrap_or_default();
+    let destination = Destination::of(&new.spec, new.kind);
+    let fill =
+        |text: &str, format| unmasked(text, format, new.kind, &known, &destination).map(Cow::into_owned);
     let spec = fill(&in_envelope(&new.spec), Format::Json)?;
     let spec = spec.strip_prefix(ENVELOPE.0).and_then(|spec| spec.strip_suffix(ENVELOPE.1));
     Ok((fill(new.text, new.format)?, spec.unwrap_or(&new.spec).to_owned()))
