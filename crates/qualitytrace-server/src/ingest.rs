@@ -17,6 +17,7 @@ use qualitytrace_core::time::Timestamp;
 use qualitytrace_telemetry::Suppressed;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 pub use crate::budget::{Budget, Lease, NoRoom};
 pub use split::{Chunk, Split};
@@ -34,6 +35,8 @@ use crate::store::{Durability, NewChunk, Packed, Signal, Store};
 const WAITING_REQUESTS: usize = 1_024;
 /// The size from which a commit gathers no more requests, in bytes.
 const COMMIT_BYTES: usize = 8 * 1024 * 1024;
+/// How long the last writes may take when the server ends.
+const LAST_WRITES: Duration = Duration::from_secs(5);
 /// The interval between two evictions.
 const EVICTION_INTERVAL: Duration = Duration::from_secs(30);
 /// Traces whose refused spans are counted separately; beyond this the counts start over.
@@ -149,11 +152,15 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Waits until everything that was queued is stored.
-    pub async fn finish(self) {
+    /// Waits until everything that was queued is stored, but not for ever: what is still queued then was not
+    /// acknowledged, and its sender sends it again.
+    pub async fn finish(mut self) {
         self.evictor.abort();
         // The writer ends by itself when its last sender is dropped; a panic in it was already reported.
-        let _ = self.writer.await;
+        if timeout(LAST_WRITES, &mut self.writer).await.is_err() {
+            self.writer.abort();
+            tracing::warn!("the database does not answer: spans that were not acknowledged are not stored");
+        }
     }
 }
 

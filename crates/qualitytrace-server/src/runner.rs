@@ -23,6 +23,7 @@ use qualitytrace_core::definition::{Test, Trigger};
 use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::{self, Learned};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use self::execution::{Execution, Shared};
 use self::learning::Learning;
@@ -46,6 +47,8 @@ pub use self::error::Error;
 pub(crate) use self::execution::{NotSent, SentOnce, Watching, settings};
 pub use self::suites::{Order, StepTest, SuiteOrder, SuiteState};
 
+/// How long the last statements of a server may take, together.
+const LAST_STATEMENTS: Duration = Duration::from_secs(5);
 /// How long a trigger without a run waits for others.
 const PERMIT_WAIT: Duration = Duration::from_secs(2);
 /// The part of `limits.requestTimeout` that the system under test may take: the rest is left for the response.
@@ -152,6 +155,16 @@ impl Runner {
         let mut background = std::mem::take(&mut *lock(&self.background));
         background.shutdown().await;
         self.execution.cancel_all().await;
+        if timeout(LAST_STATEMENTS, self.sign_off()).await.is_err() {
+            tracing::warn!(
+                "the database does not answer: this server ends without a word, and the next one to start, or another \
+                 that shares the database, marks its runs"
+            );
+        }
+    }
+
+    /// Stores what this server knows, and leaves its runs to others.
+    async fn sign_off(&self) {
         if let Err(error) = self.learning.store_lags(true).await {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,

@@ -51,6 +51,7 @@ use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyQueryResult};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AnyPool, Connection as _, Executor};
+use tokio::time::timeout;
 
 use crate::vault::{self, KeySource, Vault};
 
@@ -88,6 +89,9 @@ const SQLITE_READERS: u32 = 4;
 const POSTGRES_CONNECTIONS: u32 = 16;
 /// How long a statement waits for a connection before it fails.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long connections to PostgreSQL may take to close.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The store. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -291,10 +295,18 @@ impl Store {
         self.shared.is_some()
     }
 
-    /// Waits until running statements end, then closes every connection.
+    /// Waits until running statements end, then closes every connection. A PostgreSQL that does not answer is not
+    /// waited for: it notices by itself that the connections are gone.
     pub async fn close(&self) {
-        self.read.close().await;
-        self.write.close().await;
+        let close = async {
+            self.read.close().await;
+            self.write.close().await;
+        };
+        if self.is_shared() {
+            let _ = timeout(CLOSE_TIMEOUT, close).await;
+        } else {
+            close.await;
+        }
         if let Some(keeper) = &self.keeper {
             keeper.close().await;
         }

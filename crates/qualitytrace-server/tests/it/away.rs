@@ -9,7 +9,7 @@ use axum::extract::State;
 use http::HeaderMap;
 use qualitytrace_server::config::Config;
 use qualitytrace_server::server::Server;
-use qualitytrace_testing::within;
+use qualitytrace_testing::{DEADLINE, eventually, within};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
@@ -25,8 +25,16 @@ struct Line {
     is_cut: watch::Sender<bool>,
 }
 
+/// What becomes of connections while a line is interrupted.
+#[derive(Clone, Copy)]
+enum Cut {
+    Closed,
+    /// They stay open, and nothing passes.
+    Silent,
+}
+
 impl Line {
-    async fn to(database: &str) -> Self {
+    async fn to(database: &str, how: Cut) -> Self {
         let mut url: Url = database.parse().unwrap();
         let far = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap_or(5432));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -40,13 +48,28 @@ impl Line {
                 tokio::spawn(async move {
                     let mut far = TcpStream::connect(far).await.unwrap();
                     tokio::select! {
-                        _ = cut.wait_for(|is_cut| *is_cut) => {}
+                        () = async { drop(cut.wait_for(|is_cut| *is_cut).await) } => match how {
+                            Cut::Closed => {}
+                            Cut::Silent => std::future::pending().await,
+                        },
                         _ = copy_bidirectional(&mut near, &mut far) => {}
                     }
                 });
             }
         });
         Self { url: url.into(), is_cut }
+    }
+
+    /// Starts a server that stores over this line.
+    async fn server(&self) -> Server {
+        let server = Server::start(Config {
+            http: SocketAddr::from(([127, 0, 0, 1], 0)),
+            otlp_grpc: None,
+            otlp_http: None,
+            database_url: self.url.clone(),
+            ..Config::default()
+        });
+        server.await.unwrap()
     }
 }
 
@@ -63,15 +86,8 @@ async fn cut(
 #[tokio::test]
 async fn runs_wait_for_a_database_that_is_away_and_requests_are_told_to_come_again() {
     let Some(database) = Database::postgres().await else { return };
-    let line = Arc::new(Line::to(&database.url).await);
-    let server = Server::start(Config {
-        http: SocketAddr::from(([127, 0, 0, 1], 0)),
-        otlp_grpc: None,
-        otlp_http: None,
-        database_url: line.url.clone(),
-        ..Config::default()
-    });
-    let server = server.await.unwrap();
+    let line = Arc::new(Line::to(&database.url, Cut::Closed).await);
+    let server = line.server().await;
     let (url, client) = (format!("http://{}", server.addresses().http), reqwest::Client::new());
     let (context, mut seen) = watch::channel(None);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -116,4 +132,39 @@ async fn runs_wait_for_a_database_that_is_away_and_requests_are_told_to_come_aga
     let run: Value = get("/api/tests/t/run/1").await.unwrap().json().await.unwrap();
     assert_eq!((&run["state"], &run["result"]["allPassed"]), (&json!("FINISHED"), &json!(true)), "{events}");
     server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_ends_while_its_database_is_away_and_the_next_one_marks_its_runs() {
+    let Some(database) = Database::postgres().await else { return };
+    let line = Line::to(&database.url, Cut::Silent).await;
+    let server = line.server().await;
+    let url = format!("http://{}", server.addresses().http);
+    let client = reqwest::Client::new();
+    let subject = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let trigger = json!({ "type": "http", "httpRequest": { "method": "GET", "url": format!("http://{}", subject.local_addr().unwrap()) } });
+    let test = json!({ "type": "Test", "spec": { "id": "t", "name": "t", "trigger": trigger } });
+    for (path, body) in [("/api/tests", test), ("/api/tests/t/run", json!({}))] {
+        let request = client.post(format!("{url}{path}")).header("content-type", "application/json");
+        assert!(request.body(body.to_string()).send().await.unwrap().status().is_success());
+    }
+    // The request of the run is on its way and gets no answer.
+    let _held = subject.accept().await.unwrap();
+    line.is_cut.send_replace(true);
+    // A platform kills what has not ended after 30 seconds.
+    within(Duration::from_secs(28), "the server ends", server.shutdown()).await;
+
+    line.is_cut.send_replace(false);
+    let next = line.server().await;
+    let run = format!("http://{}/api/tests/t/run/1", next.addresses().http);
+    eventually(DEADLINE, "the run is marked", async || {
+        let run: Value = client.get(&run).send().await.unwrap().json().await.unwrap();
+        if run["state"] == "TRIGGER_FAILED" || run["state"] == "FAILED" {
+            Ok(())
+        } else {
+            Err(run["state"].to_string())
+        }
+    })
+    .await;
+    next.shutdown().await;
 }
