@@ -30,7 +30,7 @@ pub fn project_file(folder: &Path) -> Option<PathBuf> {
         let mut names = EXTENSIONS.iter().map(|extension| format!("{}.{extension}", STEMS[0]));
         let is_project = |path: &Path| path.is_file() && is_configuration(path);
         if let Some(name) = names.find(|name| is_project(&parent.join(name)))
-            && (above == 0 || is_trusted(&parent.join(&name)))
+            && (above == 0 || is_trusted(&parent.join(&name), start))
         {
             return Some(way.join(name));
         }
@@ -39,16 +39,19 @@ pub fn project_file(folder: &Path) -> Option<PathBuf> {
     None
 }
 
-/// Whether a file belongs to this user or to the administrator. The administrator trusts every file.
+/// Whether a file belongs to this user, to the administrator, or to the owner of the folder that is worked in (the
+/// administrator may work in the folder of another user).
 #[cfg(unix)]
-fn is_trusted(path: &Path) -> bool {
+fn is_trusted(path: &Path, folder: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let own = rustix::process::geteuid().as_raw();
-    path.metadata().is_ok_and(|file| own == 0 || file.uid() == 0 || file.uid() == own)
+    let folder_owner = folder.metadata().ok().map(|folder| folder.uid());
+    let is_trusted = |owner| owner == 0 || owner == own || Some(owner) == folder_owner;
+    path.metadata().is_ok_and(|file| is_trusted(file.uid()))
 }
 
 #[cfg(not(unix))]
-fn is_trusted(_: &Path) -> bool {
+fn is_trusted(_: &Path, _: &Path) -> bool {
     true
 }
 
@@ -129,6 +132,24 @@ mod tests {
         write("a/qualitytrace.yml", "run: {}\n");
         assert_eq!(project_file(&deep), Some(deep.join("../qualitytrace.yml")));
         assert_eq!(project_file(folder.path()), Some(folder.path().join("qualitytrace.toml")));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_somebody_left_above_is_left_alone() {
+        use std::os::unix::fs::chown;
+        if !rustix::process::geteuid().is_root() {
+            return; // Only the administrator can make the files of others.
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (file, deep) = (folder.path().join("qualitytrace.yaml"), folder.path().join("a"));
+        std::fs::create_dir(&deep).unwrap();
+        std::fs::write(&file, "run: {}\n").unwrap();
+        assert!(project_file(&deep).is_some());
+        chown(&file, Some(4321), None).unwrap();
+        assert_eq!(project_file(&deep), None, "a stranger's file above the administrator's folder");
+        chown(&deep, Some(4321), None).unwrap();
+        assert!(project_file(&deep).is_some(), "the administrator works in this user's folder");
     }
 
     /// Returns the file that is chosen among these, each with its text.
