@@ -138,13 +138,32 @@ impl TraceCache {
         {
             own.responses.clear();
         }
+        self.count(key, &live, &mut own);
+        drop(own);
+        Ok(live)
+    }
+
+    /// Returns the response to a request, which is made once for all that ask for the same.
+    pub(crate) async fn response(
+        &self,
+        key: Key,
+        live: &Arc<Mutex<LiveColumns>>,
+        asked: Asked,
+        make: impl FnOnce(&LiveColumns) -> Bytes,
+    ) -> Bytes {
+        let mut own = live.lock().await;
+        let response = own.response(asked, make);
+        self.count(key, live, &mut own);
+        response
+    }
+
+    /// Counts the memory that the columns of a trace take now.
+    fn count(&self, key: Key, live: &Arc<Mutex<LiveColumns>>, own: &mut LiveColumns) {
         let bytes = own.bytes();
         if bytes != own.counted {
             own.counted = bytes;
-            self.columns.keep(key, Arc::clone(&live), bytes);
+            self.columns.keep(key, Arc::clone(live), bytes);
         }
-        drop(own);
-        Ok(live)
     }
 }
 
@@ -170,8 +189,8 @@ impl LiveColumns {
         &self.redactor
     }
 
-    /// Returns the response to a request, which is made once for all that ask for the same.
-    pub(crate) fn response(&mut self, asked: Asked, make: impl FnOnce(&Self) -> Bytes) -> Bytes {
+    /// Returns the kept response to a request, or makes and keeps it.
+    fn response(&mut self, asked: Asked, make: impl FnOnce(&Self) -> Bytes) -> Bytes {
         if let Some((_, kept)) = self.responses.iter().find(|(known, _)| *known == asked) {
             return kept.clone();
         }

@@ -186,12 +186,12 @@ async fn read(app: &App, memory: &Memory, of: &Of, asked: Asked) -> Result<Optio
         return Ok(None);
     }
     memory.hold((total - first) as u64 * ROW_BYTES).await?;
-    let mut live = live.lock().await;
     let shown = |live: &LiveColumns| wire::columns::Columns::of(live.columns(), asked, live.redactor());
     Ok(Some(if is_small(memory) {
         let text = |live: &LiveColumns| serde_json::to_vec(&shown(live)).unwrap_or_default().into();
-        ([(CONTENT_TYPE, JSON)], live.response(asked, text)).into_response()
+        let response = app.memory.traces().response(of.key, &live, asked, text).await;
+        ([(CONTENT_TYPE, JSON)], response).into_response()
     } else {
-        document(memory, JSON, shown(&live))
+        document(memory, JSON, shown(&*live.lock().await))
     }))
 }
