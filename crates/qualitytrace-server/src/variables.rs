@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::definition::secrets::MASK;
 use qualitytrace_core::id::TraceId;
 use serde_json::{Map, Value, json};
@@ -15,7 +16,12 @@ use crate::store::{Error, Store};
 pub struct Variables {
     pairs: Vec<(String, String)>,
     secret: BTreeSet<String>,
+    /// Secrets without a name: the credentials of the trigger.
+    credentials: Vec<String>,
 }
+
+/// The name of the credentials in the stored form. No variable has it.
+const CREDENTIALS: &str = "";
 
 impl std::fmt::Debug for Variables {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -56,10 +62,17 @@ impl Variables {
         Redactor::of(self.secrets())
     }
 
+    /// Adds the credentials of a trigger, which are hidden like secret values.
+    #[must_use]
+    pub(crate) fn with_credentials_of(mut self, trigger: Option<&Trigger>) -> Self {
+        self.credentials = trigger.map(Trigger::credentials).unwrap_or_default();
+        self
+    }
+
     /// Returns the secret values.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         let secret = self.pairs.iter().filter(|(name, _)| self.secret.contains(name));
-        secret.map(|(_, value)| value.as_str())
+        secret.map(|(_, value)| value.as_str()).chain(self.credentials.iter().map(String::as_str))
     }
 
     /// Returns a copy with secret values redacted.
@@ -69,7 +82,8 @@ impl Variables {
             let value = if self.secret.contains(name) { MASK } else { value };
             (name.clone(), value.to_owned())
         };
-        Self { pairs: self.pairs.iter().map(shown).collect(), secret: self.secret.clone() }
+        let pairs = self.pairs.iter().map(shown).collect();
+        Self { pairs, secret: self.secret.clone(), credentials: Vec::new() }
     }
 
     /// Serializes them for a run of a test: a JSON object in which secrets are sealed.
@@ -83,13 +97,20 @@ impl Variables {
             };
             kept.insert(name.clone(), value);
         }
+        let mut credentials = Vec::new();
+        for credential in &self.credentials {
+            credentials.push(store.seal_variable(test, credential).await?);
+        }
+        if !credentials.is_empty() {
+            kept.insert(CREDENTIALS.to_owned(), json!({ "secret": credentials }));
+        }
         Ok(Value::Object(kept).to_string())
     }
 
     /// Reads the stored form of a run; secrets are redacted.
     pub fn shown(kept: &str) -> Self {
         let mut variables = Self::default();
-        for (name, value) in objects(kept) {
+        for (name, value) in objects(kept).into_iter().filter(|(name, _)| name != CREDENTIALS) {
             match value.as_str() {
                 Some(value) => variables.set(&name, value, false),
                 None => variables.set(&name, MASK, true),
@@ -102,9 +123,14 @@ impl Variables {
     pub(crate) fn open(store: &Store, test: &str, kept: &str) -> Result<Self, Error> {
         let mut variables = Self::default();
         for (name, value) in objects(kept) {
-            match value["secret"].as_str() {
-                Some(sealed) => variables.set(&name, &store.unseal_variable(test, sealed)?, true),
-                None => variables.set(&name, value.as_str().unwrap_or_default(), false),
+            let unsealed = |sealed: &str| store.unseal_variable(test, sealed);
+            match &value["secret"] {
+                Value::String(sealed) => variables.set(&name, &unsealed(sealed)?, true),
+                Value::Array(sealed) => {
+                    let sealed = sealed.iter().filter_map(Value::as_str);
+                    variables.credentials = sealed.map(unsealed).collect::<Result<_, _>>()?;
+                }
+                _ => variables.set(&name, value.as_str().unwrap_or_default(), false),
             }
         }
         Ok(variables)
@@ -175,7 +201,7 @@ fn objects(kept: &str) -> Map<String, Value> {
 
 impl From<Vec<(String, String)>> for Variables {
     fn from(pairs: Vec<(String, String)>) -> Self {
-        Self { pairs, secret: BTreeSet::new() }
+        Self { pairs, ..Self::default() }
     }
 }
 

@@ -5,6 +5,7 @@
 //! expressions, which are resolved when the test runs.
 
 mod auth;
+mod credentials;
 mod exec;
 mod files;
 mod graphql;

@@ -46,6 +46,7 @@ use crate::store::{Claimed, Inserted, NewRun, RunCommand, Store, StoredRun};
 use crate::trigger::Triggers;
 use crate::wire::RunEventKind;
 
+pub(super) use self::execute::read;
 pub(crate) use self::forecasts::Watching;
 pub(super) use self::judging::outputs;
 pub(super) use self::log::{Log, body};

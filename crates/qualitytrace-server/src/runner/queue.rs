@@ -15,7 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tracing::Instrument;
 
 use self::callers::Callers;
-use super::execution::{Execution, Permits, body, random_trace_id};
+use super::execution::{self, Execution, Permits, body, random_trace_id};
 use super::{Error, RunId, SuiteRunId, spans};
 use crate::client::Client;
 use crate::clock;
@@ -104,6 +104,9 @@ impl Queue {
         step_of: Option<&SuiteRunId>,
     ) -> Result<(RunId, TraceId), Error> {
         self.adjust_clock();
+        // A definition that cannot be read fails its run, which says so.
+        let trigger = execution::read(test).ok().and_then(|test| test.trigger);
+        let variables = variables.with_credentials_of(trigger.as_ref());
         let new = NewRun {
             test: test.id.clone(),
             test_version: test.version,

@@ -1,5 +1,6 @@
 //! Secrets of a run, given by `--secret` or in a variable set and sent in a header, are in no output, report, event, log or
-//! database, however the system under test repeats them.
+//! database, however the system under test repeats them. Nor is a credential that the test itself has in a header, but for
+//! the test's own text.
 
 use axum::Router;
 use axum::http::HeaderMap;
@@ -13,6 +14,7 @@ use crate::selecting::Desk;
 
 const OF_FLAG: &str = "p&ss/word+4711=xyz";
 const OF_SET: &str = "other&ss/word+0815=abc";
+const OF_TEST: &str = "third&ss/word+1234=def";
 
 /// The forms in which a secret is looked for.
 fn forms(secret: &str) -> [String; 3] {
@@ -30,8 +32,8 @@ fn url_encoded(text: &str) -> String {
 
 /// Repeats the header in its body and its own headers, in every form.
 async fn echo(headers: HeaderMap) -> ([(&'static str, String); 1], String) {
-    let said = headers["x-credentials"].to_str().unwrap().to_owned();
-    let forms: Vec<String> = said.split(' ').flat_map(forms).collect();
+    let said = ["x-credentials", "authorization"].map(|name| headers[name].to_str().unwrap());
+    let forms: Vec<String> = said.iter().flat_map(|said| said.split(' ')).flat_map(forms).collect();
     ([("x-echo", forms.join(" "))], format!("{{\"said\": \"{}\"}}", forms.join("\\n")))
 }
 
@@ -47,6 +49,7 @@ spec:
       url: ${var:URL}/echo?q=${var:FLAG}
       headers:
       - { key: x-credentials, value: '${var:FLAG} ${var:SET}' }
+      - { key: Authorization, value: 'Bearer OF_TEST' }
   outputs:
   - name: SAID
     selector: span[name = \"Tracetest trigger\"]
@@ -63,7 +66,7 @@ async fn a_secret_is_in_no_output_report_event_log_or_database() {
     let set = format!(
         "type: VariableSet\nspec:\n  id: set\n  name: Set\n  values:\n  - {{ key: SET, value: '{OF_SET}', type: secret }}\n"
     );
-    let desk = Desk::with(&[("t.yaml", TEST.to_owned()), ("set.yaml", set)]).await;
+    let desk = Desk::with(&[("t.yaml", TEST.replace("OF_TEST", OF_TEST)), ("set.yaml", set)]).await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("URL=http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, Router::new().route("/echo", get(echo))).await });
@@ -124,8 +127,10 @@ async fn a_secret_is_in_no_output_report_event_log_or_database() {
         }
     }
     assert!(seen.len() > before, "the database has files");
-    for (what, bytes) in &seen {
-        for form in [OF_FLAG, OF_SET].into_iter().flat_map(forms) {
+    for (at, (what, bytes)) in seen.iter().enumerate() {
+        // The text of the test is the user's, and is stored as it is.
+        let secrets = if at < before { &[OF_FLAG, OF_SET, OF_TEST][..] } else { &[OF_FLAG, OF_SET] };
+        for form in secrets.iter().copied().flat_map(forms) {
             let is_there = bytes.windows(form.len()).any(|part| part == form.as_bytes());
             assert!(!is_there, "`{form}` is in {what}: {}", String::from_utf8_lossy(bytes));
         }

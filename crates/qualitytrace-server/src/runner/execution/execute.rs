@@ -441,7 +441,7 @@ fn debts(ended: &Ended) -> Vec<String> {
 }
 
 /// Parses the stored definition of a test.
-pub(super) fn read(stored: &StoredTest) -> Result<Test, Error> {
+pub(in crate::runner) fn read(stored: &StoredTest) -> Result<Test, Error> {
     match definition::read_stored(&stored.definition, stored.format(), definition::Kind::Test) {
         Some(Resource::Test(test)) => Ok(test),
         _ => Err(Error::Definition { test: stored.id.clone() }),

@@ -55,6 +55,7 @@ impl Execution {
         variables: &Variables,
         longest: Duration,
     ) -> Result<(Methods, Redactor), NotSent> {
+        let variables = &variables.clone().with_credentials_of(Some(&trigger));
         let redactor = variables.redactor();
         let test = Test { trigger: Some(trigger), ..Test::default() };
         let mut generator = Generator::in_utc(clock::now(), rand::random());
@@ -73,6 +74,7 @@ impl Execution {
         variables: &Variables,
         longest: Duration,
     ) -> Result<SentOnce, NotSent> {
+        let variables = &variables.clone().with_credentials_of(Some(&trigger));
         let redactor = &variables.redactor();
         let span = &tracing::Span::current();
         let test = Test { trigger: Some(trigger), ..Test::default() };
