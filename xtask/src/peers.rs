@@ -16,6 +16,7 @@ use crate::process;
 pub(crate) mod chromium;
 pub(crate) mod jaeger;
 pub(crate) mod kafka;
+mod module;
 pub(crate) mod otelcol;
 pub(crate) mod postgres;
 pub(crate) mod promlint;

@@ -13,7 +13,8 @@ use crate::{page, process, workspace};
 pub(super) fn run(options: &Options) -> Result<Record> {
     page::build()?;
     let program = workspace::build_programs(Profile::Release)?.join("qualitytrace");
-    let zipkin = zipkin::start()?;
+    let mut zipkin = zipkin::start()?;
+    zipkin.wait()?;
     let folder = workspace::target().join("bench");
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("failed to make the folder {}", folder.display()))?;

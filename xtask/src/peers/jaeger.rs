@@ -3,61 +3,31 @@
 use std::{
     env, fs,
     net::{SocketAddr, TcpStream},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
+    path::PathBuf,
+    process::Stdio,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
 use qualitytrace_testing::port;
-use serde_json::Value;
 
-use super::{cache, go, lock};
+use super::module::Program;
 use crate::process::{self, Guard};
 
-const MODULE: &str = "github.com/jaegertracing/jaeger";
-/// The version of the module; the program of this version is Jaeger 2.13.
-const VERSION: &str = "v1.76.0";
+const JAEGER: Program = Program {
+    name: "jaeger",
+    module: "github.com/jaegertracing/jaeger",
+    // The version of the module; the program of this version is Jaeger 2.13.
+    version: "v1.76.0",
+    tags: "",
+};
 /// Start timeout.
 const READY_LIMIT: Duration = Duration::from_secs(20);
 
 /// Builds Jaeger unless it is there already.
 pub(crate) fn install() -> Result<PathBuf> {
-    let dir = cache()?.join(format!("jaeger-{VERSION}"));
-    let binary = dir.join("jaeger");
-    if binary.is_file() {
-        return Ok(binary);
-    }
-    let _lock = lock("jaeger")?;
-    if binary.is_file() {
-        return Ok(binary);
-    }
-    process::require("go", "install Go 1.25 or newer")?;
-    println!("    building Jaeger {VERSION} in {} (some minutes, once)", dir.display());
-    fs::create_dir_all(&dir).with_context(|| format!("failed to make the folder {}", dir.display()))?;
-    build(&dir).context("failed to build Jaeger")?;
-    // Renamed last, so that a partial build is not used.
-    fs::rename(dir.join("jaeger.new"), &binary)
-        .with_context(|| format!("failed to move Jaeger to {}", binary.display()))?;
-    Ok(binary)
-}
-
-/// Builds it in a copy of the module: `go install` refuses a module whose go.mod replaces others.
-fn build(dir: &Path) -> Result<()> {
-    let module = format!("{MODULE}@{VERSION}");
-    let told = process::output(go(dir).args(["mod", "download", "-json"]).arg(module))?;
-    let told: Value =
-        serde_json::from_str(&told).context("go mod download wrote something that is not JSON")?;
-    let module = told["Dir"].as_str().context("go mod download names no folder")?;
-    let source = dir.join("source");
-    // Leftovers of an earlier attempt are removed.
-    let _ = fs::remove_dir_all(&source);
-    // The files of the module cache are read-only, and the build completes go.mod.
-    process::run(Command::new("cp").args(["-r", "--no-preserve=mode", module]).arg(&source))?;
-    let flags = ["build", "-mod=mod", "-trimpath", "-ldflags=-s -w", "-o", "../jaeger.new", "./cmd/jaeger"];
-    process::run(go(&source).args(flags))?;
-    fs::remove_dir_all(&source).context("failed to remove the copy of the module")
+    JAEGER.install()
 }
 
 /// A running Jaeger that keeps traces in memory. Dropping it ends the process.
@@ -114,7 +84,7 @@ extensions:
     storage: {{ traces: memory }}
     grpc: {{ endpoint: {grpc} }}
     http: {{ endpoint: {query} }}
-  jaeger_storage: {{ backends: {{ memory: {{ memory: {{ max_traces: 1000 }} }} }} }}
+  jaeger_storage: {{ backends: {{ memory: {{ memory: {{ max_traces: 100000 }} }} }} }}
 receivers: {{ otlp: {{ protocols: {{ http: {{ endpoint: {otlp} }} }} }} }}
 exporters: {{ jaeger_storage_exporter: {{ trace_storage: memory }} }}
 service:

@@ -1,8 +1,8 @@
-//! Zipkin: its own page stands beside ours in benchmarks. Tests do not need it.
+//! Zipkin: a back end of the tests of the server's own telemetry; in benchmarks, its own page stands beside ours.
 
 use std::{
     fs,
-    net::{SocketAddr, TcpStream},
+    net::SocketAddr,
     path::PathBuf,
     process::{Command, Stdio},
     thread,
@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use qualitytrace_testing::port;
 
 use super::{cache, lock};
-use crate::process::{self, Guard};
+use crate::process::{self, Guard, accepts};
 
 const VERSION: &str = "3.6.1";
 /// Start timeout.
@@ -51,10 +51,11 @@ pub(crate) fn install() -> Result<PathBuf> {
 pub(crate) struct Zipkin {
     /// The URL of its page and its API.
     pub(crate) url: String,
-    _process: Guard,
+    address: SocketAddr,
+    process: Guard,
 }
 
-/// Starts Zipkin on a free loopback port and waits until it is ready.
+/// Starts Zipkin on a free loopback port; it takes some seconds until it is [ready](Zipkin::wait).
 pub(crate) fn start() -> Result<Zipkin> {
     let jar = install()?;
     let address = SocketAddr::from(([127, 0, 0, 1], port()));
@@ -63,13 +64,20 @@ pub(crate) fn start() -> Result<Zipkin> {
     command.arg(format!("--armeria.ports[0].port={}", address.port()));
     command.arg("--armeria.ports[0].protocols[0]=http");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut server = Guard(command.spawn().context("failed to start Zipkin")?);
-    let started = Instant::now();
-    while TcpStream::connect(address).is_err() {
-        if server.0.try_wait()?.is_some() || started.elapsed() > READY_LIMIT {
-            bail!("Zipkin did not become ready at {address}");
+    let process = Guard(command.spawn().context("failed to start Zipkin")?);
+    Ok(Zipkin { url: format!("http://{address}"), address, process })
+}
+
+impl Zipkin {
+    /// Waits until it accepts connections.
+    pub(crate) fn wait(&mut self) -> Result<()> {
+        let asked = Instant::now();
+        while !accepts(self.address) {
+            if self.process.0.try_wait()?.is_some() || asked.elapsed() > READY_LIMIT {
+                bail!("Zipkin did not become ready at {}", self.address);
+            }
+            thread::sleep(Duration::from_millis(50));
         }
-        thread::sleep(Duration::from_millis(50));
+        Ok(())
     }
-    Ok(Zipkin { url: format!("http://{address}"), _process: server })
 }
