@@ -1,5 +1,8 @@
 //! `run --with COMMAND`: the system under test, started with its exporter set to the server of the run, and ended with
 //! its child processes.
+//!
+//! While the tests run, the addresses of `--ready` get health checks, as from a cluster. A service that answers them sends
+//! spans: evidence that it delivers, without which a missing span of that service proves nothing.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -13,7 +16,7 @@ use clap::Args;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use crate::terminal;
@@ -23,6 +26,10 @@ const KEPT_LINES: usize = 50;
 const KEPT_BYTES: usize = 1_000;
 /// How often it is checked whether the system is ready.
 const READY_INTERVAL: Duration = Duration::from_millis(50);
+/// How often the system gets a health check while the tests run, and how long its answer may take. A service is known after
+/// 20 deliveries, which are counted twice a second at most: within the settle and confirm windows of a first test.
+const HEALTH_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a command and its child processes may take to end by themselves, and how often that is checked.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 const END_INTERVAL: Duration = Duration::from_millis(10);
@@ -86,19 +93,22 @@ impl Options {
 
     /// Starts the commands, with spans sent to `endpoint` over HTTP, and waits until they are ready.
     pub(crate) async fn start(&self, endpoint: &str) -> anyhow::Result<System> {
-        let mut system = System { commands: Vec::new() };
+        let mut system = System { commands: Vec::new(), health_checks: JoinSet::new() };
         for line in &self.with {
             system.commands.push(Running::start(line, endpoint, self.folder.as_deref())?);
         }
-        self.until_ready(&mut system).await?;
+        let client = reqwest::Client::builder().no_proxy().timeout(ANSWER_TIMEOUT).build()?;
+        self.until_ready(&mut system, &client).await?;
+        for ready in self.ready.iter().filter(|ready| matches!(ready, Ready::Url(_))) {
+            system.health_checks.spawn(check_health(ready.clone(), client.clone()));
+        }
         Ok(system)
     }
 
-    async fn until_ready(&self, system: &mut System) -> anyhow::Result<()> {
-        let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(5)).build()?;
+    async fn until_ready(&self, system: &mut System, client: &reqwest::Client) -> anyhow::Result<()> {
         let until = Instant::now() + Duration::from_secs(self.ready_timeout);
         for ready in &self.ready {
-            while !ready.answers(&client).await {
+            while !ready.answers(client).await {
                 system.require_running()?;
                 if Instant::now() > until {
                     bail!(
@@ -124,6 +134,14 @@ impl Ready {
     }
 }
 
+/// Asks again and again, whatever the answer: only the span that it causes counts.
+async fn check_health(ready: Ready, client: reqwest::Client) {
+    loop {
+        tokio::time::sleep(HEALTH_CHECK_INTERVAL).await;
+        let _ = ready.answers(&client).await;
+    }
+}
+
 impl std::fmt::Display for Ready {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -137,6 +155,8 @@ impl std::fmt::Display for Ready {
 #[derive(Debug)]
 pub(crate) struct System {
     commands: Vec<Running>,
+    /// They end when it is dropped.
+    health_checks: JoinSet<()>,
 }
 
 impl System {
@@ -155,6 +175,7 @@ impl System {
 
     /// Ends the commands and their child processes. One that has ended by itself is reported.
     pub(crate) async fn stop(mut self) {
+        self.health_checks.abort_all();
         for command in &mut self.commands {
             if let Ok(Some(status)) = command.child.try_wait() {
                 let output = command.output();

@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "the test says what came, right or inconclusive")]
 
 mod fleet;
+mod projects;
 
 use std::path::Path;
 use std::time::Duration;
@@ -35,7 +36,8 @@ struct Came {
 async fn run(fleet: &Fleet, test: &str, arguments: &[&str]) -> Came {
     let output = Command::new(program())
         .current_dir(examples().join("node/tests"))
-        .args(["run", test, "--var", &format!("ORDERS={}", fleet.url("orders"))])
+        // The project file would start the services itself.
+        .args(["run", test, "--project", "off", "--var", &format!("ORDERS={}", fleet.url("orders"))])
         .args(arguments)
         .output()
         .await
