@@ -62,6 +62,8 @@ fn below(command: Command, above: &str) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use clap::error::ErrorKind;
+
     use super::*;
     use crate::cli::Arguments;
 
@@ -104,6 +106,105 @@ mod tests {
                 assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
             }
         }
+    }
+
+    /// The commands in a line of a page: those in backticks, or after a prompt, a key or a quote in a block.
+    fn commands(line: &str, is_block: bool) -> Vec<&str> {
+        let parts: Vec<&str> =
+            if is_block { vec![line] } else { line.split('`').skip(1).step_by(2).collect() };
+        let mut found = Vec::new();
+        for part in parts {
+            for (at, _) in part.match_indices("qualitytrace ") {
+                let before = &part[..at];
+                let is_word = before.is_empty() || before.ends_with([' ', '"', '\'']);
+                let command = &part[at..];
+                let end = match before.chars().next_back() {
+                    Some(quote @ ('"' | '\'')) => command.find(quote),
+                    _ => command.find(
+                        [" # ", "  ", " > "].into_iter().find(|end| command.contains(end)).unwrap_or("\n"),
+                    ),
+                };
+                let command = command[..end.unwrap_or(command.len())].trim_end();
+                // A synopsis has brackets, and a sentence may begin with the name.
+                let is_command =
+                    command.chars().nth("qualitytrace ".len()).is_some_and(|c| c.is_ascii_lowercase());
+                if is_word && is_command && !command.contains(['[', '|']) && !command.contains("...") {
+                    found.push(command);
+                }
+            }
+        }
+        found
+    }
+
+    /// Splits a command as a shell does, without escapes.
+    fn words(command: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut quote = None;
+        for letter in command.chars() {
+            match (letter, quote) {
+                (' ', None) => words.push(String::new()),
+                ('"' | '\'', None) => quote = Some(letter),
+                (letter, Some(of)) if letter == of => quote = None,
+                (letter, _) => words.last_mut().unwrap().push(letter),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    #[test]
+    fn every_command_of_the_documentation_can_be_parsed() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let pages = [
+            "docs",
+            "examples",
+            "examples/node",
+            "examples/python",
+            "examples/go",
+            "examples/java",
+            "dogfood",
+            ".",
+        ];
+        let pages = pages.iter().flat_map(|folder| root.join(folder).read_dir().unwrap());
+        let pages = pages
+            .map(|page| page.unwrap().path())
+            .filter(|page| page.extension().is_some_and(|ending| ending == "md"));
+        let table = Arguments::table();
+        let mut count = 0;
+        for page in pages {
+            let mut is_block = false;
+            for (number, line) in std::fs::read_to_string(&page).unwrap().lines().enumerate() {
+                if line.trim_start().starts_with("```") {
+                    is_block = !is_block;
+                    continue;
+                }
+                for command in commands(line, is_block) {
+                    count += 1;
+                    let Err(error) = table.clone().try_get_matches_from(words(command)) else {
+                        continue;
+                    };
+                    // A command may be named without its arguments, and with placeholders of their values.
+                    let is_short = [
+                        ErrorKind::MissingRequiredArgument,
+                        ErrorKind::MissingSubcommand,
+                        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
+                    ]
+                    .contains(&error.kind());
+                    let is_placeholder = [ErrorKind::InvalidValue, ErrorKind::ValueValidation]
+                        .contains(&error.kind())
+                        && words(command)
+                            .iter()
+                            .any(|word| word.chars().all(|letter| letter.is_ascii_uppercase()));
+                    assert!(
+                        is_short || is_placeholder,
+                        "{}:{}: `{command}`: {error}",
+                        page.display(),
+                        number + 1
+                    );
+                }
+            }
+        }
+        assert!(count > 100, "{count}");
     }
 
     #[test]
