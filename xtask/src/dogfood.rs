@@ -3,8 +3,10 @@
 //! A subject exports its own telemetry to the Collector, which forwards it to an observer. The observer runs the tests of
 //! `dogfood/` against the API of the subject and judges the subject's spans. Then one server is both.
 
+mod backends;
 mod catalogue;
 mod ledger;
+mod metrics;
 mod system;
 
 use std::{
@@ -80,6 +82,12 @@ fn pair(programs: &Programs, reports: &Path) -> Result<()> {
     let mut system = System::start(programs, Mode::Pair)?;
     let judge = Judge { program: &programs.ours, reports };
     judge.passes(&system, "tests", "tests", &[])?;
+    let file = system.received_file();
+    if let Some(backends) = &mut system.backends {
+        backends.wait()?;
+        backends.check_metrics(&file)?;
+        println!("    Prometheus has the metrics in each of three ways, and evaluates the alerts");
+    }
     broker.wait()?;
     judge.passes(&system, "kafka", "kafka", &["--var", &format!("KAFKA={}", broker.address)])?;
     drop(broker);
@@ -98,6 +106,13 @@ fn pair(programs: &Programs, reports: &Path) -> Result<()> {
     let spans = check_ledger(&system, &programs.ours)?;
     system.stop()?;
     let received = check_received(&system.received()?)?;
+    if let Some(backends) = &system.backends {
+        backends.check_spans(&received)?;
+        println!(
+            "    Jaeger and Zipkin have {} spans, as the Collector's file has them",
+            received.spans.len()
+        );
+    }
     let page = fs::read_to_string(workspace::root().join(catalogue::PAGE))
         .with_context(|| format!("failed to read {}", catalogue::PAGE))?;
     catalogue::compare(&page, &received)?;

@@ -19,20 +19,29 @@ pub(crate) mod kafka;
 mod module;
 pub(crate) mod otelcol;
 pub(crate) mod postgres;
+pub(crate) mod prometheus;
 pub(crate) mod promlint;
 pub(crate) mod strace;
 pub(crate) mod systems;
 pub(crate) mod zipkin;
 
 /// The peers that tests need.
-const OF_TESTS: [&str; 8] =
-    ["chromium", "jaeger", "kafka", "otelcol", "postgres", "promlint", "strace", "systems"];
-/// The peers that only benchmarks need: they take minutes to build or to start.
-const OF_BENCHMARKS: [&str; 1] = ["zipkin"];
+const PEERS: [&str; 10] = [
+    "chromium",
+    "jaeger",
+    "kafka",
+    "otelcol",
+    "postgres",
+    "prometheus",
+    "promlint",
+    "strace",
+    "systems",
+    "zipkin",
+];
 
-/// Installs the named peers (those that tests need when none is named) and prints where each one is.
+/// Installs the named peers (all when none is named) and prints where each one is.
 pub(crate) fn install(names: &[&str]) -> Result<()> {
-    let names = if names.is_empty() { &OF_TESTS } else { names };
+    let names = if names.is_empty() { &PEERS } else { names };
     for name in names {
         let place = match *name {
             "chromium" => chromium::install()?,
@@ -40,14 +49,12 @@ pub(crate) fn install(names: &[&str]) -> Result<()> {
             "kafka" => kafka::install()?,
             "otelcol" => otelcol::install()?,
             "postgres" => postgres::install()?,
+            "prometheus" => prometheus::install()?,
             "promlint" => promlint::install()?,
             "strace" => strace::install()?,
             "systems" => systems::install()?,
             "zipkin" => zipkin::install()?,
-            other => {
-                let known = [&OF_TESTS[..], &OF_BENCHMARKS].concat();
-                bail!("`{other}` is not a peer of this project; there are: {}", known.join(", "))
-            }
+            other => bail!("`{other}` is not a peer of this project; there are: {}", PEERS.join(", ")),
         };
         println!("{name} {}", place.display());
     }

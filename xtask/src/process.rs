@@ -2,15 +2,21 @@
 
 use std::{
     env,
+    fs::{self, File},
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
-    path::PathBuf,
-    process::{Child, Command, ExitStatus},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
+
+/// Start timeout of a program.
+const READY_LIMIT: Duration = Duration::from_mins(1);
+/// How long an answer may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs a program to its end on this terminal; fails when it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
@@ -102,6 +108,38 @@ pub(crate) fn bound_to_us(signal: &str, program: impl AsRef<std::ffi::OsStr>) ->
         }
         None => Command::new(program),
     }
+}
+
+/// Starts a program that writes its log to `NAME.log` in a folder, and waits until it is ready.
+pub(crate) fn started(
+    mut command: Command,
+    name: &str,
+    folder: &Path,
+    is_ready: impl Fn() -> bool,
+) -> Result<Guard> {
+    let log = folder.join(format!("{name}.log"));
+    let file = File::create(&log).with_context(|| format!("failed to create {}", log.display()))?;
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let mut process = Guard(command.spawn().with_context(|| format!("failed to start the {name}"))?);
+    let started = Instant::now();
+    while !is_ready() {
+        if process.0.try_wait()?.is_some() || started.elapsed() > READY_LIMIT {
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            bail!("the {name} did not become ready: {}", said.trim());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(process)
+}
+
+/// The answer to a GET request.
+pub(crate) fn get(url: &str) -> Result<String> {
+    let mut curl = Command::new(require("curl", "install the package `curl`")?);
+    let limit = ANSWER_LIMIT.as_secs().to_string();
+    output(
+        curl.args(["--fail-with-body", "--silent", "--show-error", "--noproxy", "*", "--max-time", &limit])
+            .arg(url),
+    )
 }
 
 /// Whether a port accepts connections.

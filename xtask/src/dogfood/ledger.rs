@@ -1,6 +1,6 @@
 //! The ledger of a dog-food run: every span that the subject created is in the Collector's file, by its id.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
@@ -38,11 +38,22 @@ impl Created {
     }
 }
 
+/// The ids of a trace and of a span in it.
+pub(crate) type SpanId = (String, String);
+
+/// What identifies a span besides its id, and its place in the trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The id of its parent; empty for a root.
+    pub(crate) parent: String,
+    pub(crate) name: String,
+    pub(crate) service: String,
+}
+
 /// The items in the Collector's file.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
-    /// The trace and span ids of every span.
-    pub(crate) spans: BTreeSet<(String, String)>,
+    pub(crate) spans: BTreeMap<SpanId, Span>,
     /// The names of spans.
     pub(crate) names: BTreeSet<String>,
     /// The names of metrics with their units.
@@ -56,25 +67,26 @@ impl Received {
     pub(crate) fn read(text: &str) -> Result<Self> {
         let mut received = Self::default();
         let mut parents = Vec::new();
-        // The last line may be incomplete while the Collector writes.
-        for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
-            let document: Value = serde_json::from_str(line).context("the Collector's file is not JSON")?;
-            for span in items(&document, ["resourceSpans", "scopeSpans", "spans"]) {
+        for document in documents(text) {
+            let document = document?;
+            for (resource, span) in items(&document, ["resourceSpans", "scopeSpans", "spans"]) {
                 let word = |key: &str| span[key].as_str().unwrap_or_default().to_owned();
-                received.spans.insert((word("traceId"), word("spanId")));
-                received.names.insert(word("name"));
+                let parent = word("parentSpanId");
                 // Kind 2 is a server: its parent is the observer's trigger.
-                if !word("parentSpanId").is_empty() && span["kind"] != 2 {
-                    parents.push((word("traceId"), word("parentSpanId"), word("name")));
+                if !parent.is_empty() && span["kind"] != 2 {
+                    parents.push((word("traceId"), parent.clone(), word("name")));
                 }
+                received.names.insert(word("name"));
+                let facts = Span { parent, name: word("name"), service: service_name(resource) };
+                received.spans.insert((word("traceId"), word("spanId")), facts);
             }
-            for metric in items(&document, ["resourceMetrics", "scopeMetrics", "metrics"]) {
+            for (_, metric) in items(&document, ["resourceMetrics", "scopeMetrics", "metrics"]) {
                 let word = |key: &str| metric[key].as_str().unwrap_or_default().to_owned();
                 received.metrics.insert((word("name"), word("unit")));
             }
         }
         for (trace, parent, name) in parents {
-            if !received.spans.contains(&(trace, parent.clone())) {
+            if !received.spans.contains_key(&(trace, parent.clone())) {
                 received.orphans.push(format!("{name} (parent {parent})"));
             }
         }
@@ -82,12 +94,29 @@ impl Received {
     }
 }
 
-fn items<'d>(document: &'d Value, path: [&'d str; 3]) -> impl Iterator<Item = &'d Value> {
+/// The documents of the file. Its last line may be incomplete while the Collector writes.
+pub(super) fn documents(text: &str) -> impl Iterator<Item = Result<Value>> {
+    let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    lines.map(|line| serde_json::from_str(line).context("the Collector's file is not JSON"))
+}
+
+fn service_name(resource: &Value) -> String {
+    let mut attributes = resource["resource"]["attributes"].as_array().into_iter().flatten();
+    let name = attributes.find(|attribute| attribute["key"] == "service.name");
+    name.and_then(|name| name["value"]["stringValue"].as_str()).unwrap_or_default().to_owned()
+}
+
+/// The leaves of a document, each with its resource.
+pub(super) fn items<'d>(
+    document: &'d Value,
+    path: [&'d str; 3],
+) -> impl Iterator<Item = (&'d Value, &'d Value)> {
     let list = |value: &'d Value, key: &str| value[key].as_array().into_iter().flatten();
     let [resources, scopes, leaves] = path;
-    list(document, resources)
-        .flat_map(move |resource| list(resource, scopes))
-        .flat_map(move |scope| list(scope, leaves))
+    list(document, resources).flat_map(move |resource| {
+        let scopes = list(resource, scopes);
+        scopes.flat_map(move |scope| list(scope, leaves)).map(move |leaf| (resource, leaf))
+    })
 }
 
 #[cfg(test)]

@@ -1,17 +1,18 @@
-//! The programs of a dog-food run: PostgreSQL, the Collector, the subject and the observer, on free loopback ports.
+//! The programs of a dog-food run: PostgreSQL, the back ends, the Collector, the subject and the observer, on free
+//! loopback ports.
 
 use std::{
     fs,
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::Stdio,
-    thread,
-    time::{Duration, Instant},
+    process::Command,
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail};
 use qualitytrace_testing::port;
 
+use super::backends::BackEnds;
 use crate::{
     peers::postgres,
     process::{self, Guard, accepts, says_ready},
@@ -19,8 +20,6 @@ use crate::{
     workspace,
 };
 
-/// Start timeout of a program.
-const READY_LIMIT: Duration = Duration::from_mins(1);
 /// How long a program may take to end; a server flushes its telemetry first.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// The name of the subject's service in `dogfood/subject.yaml`, and the name after the reload.
@@ -57,6 +56,8 @@ pub(crate) struct System<'p> {
     _observer_process: Option<Guard>,
     collector: Guard,
     postgres: Option<postgres::Postgres>,
+    /// Two servers have them.
+    pub(crate) backends: Option<BackEnds>,
     folder: Folder,
 }
 
@@ -67,17 +68,21 @@ impl<'p> System<'p> {
             [(); 5].map(|()| SocketAddr::from(([127, 0, 0, 1], port())));
         let observer = if mode == Mode::Alone { subject } else { observer };
         let [subject_url, observer_url] = [subject, observer].map(|address| format!("http://{address}"));
+        let backends = (mode == Mode::Pair).then(|| BackEnds::start(subject)).transpose()?;
         let launch = Launch {
             programs,
             mode,
             collector_grpc,
             subject: &subject_url,
             observer: &observer_url,
+            backends: backends.as_ref(),
             folder: &folder.0,
         };
         let collector = launch.collector(None)?;
         let config = folder.0.join("subject.yaml");
-        fs::copy(of_dogfood("subject.yaml"), &config).context("failed to copy dogfood/subject.yaml")?;
+        let further = backends.as_ref().map(|_| "backends/subject.yaml");
+        fs::write(&config, joined(std::iter::once("subject.yaml").chain(further))?)
+            .context("failed to write the subject's configuration")?;
         let (postgres, database) = match mode {
             Mode::Pair => {
                 let postgres = postgres::start()?;
@@ -102,6 +107,7 @@ impl<'p> System<'p> {
             _observer_process: observer_process,
             collector,
             postgres,
+            backends,
             folder,
         })
     }
@@ -124,6 +130,7 @@ impl<'p> System<'p> {
             collector_grpc: self.collector_grpc,
             subject: &self.subject,
             observer: &self.observer,
+            backends: self.backends.as_ref(),
             folder: &self.folder.0,
         };
         self.collector = launch.collector(further)?;
@@ -139,9 +146,7 @@ impl<'p> System<'p> {
             bail!("dogfood/subject.yaml does not have `{before}`");
         }
         fs::write(&path, text.replace(before, after))?;
-        process::run(
-            std::process::Command::new("kill").args(["-HUP", &self.subject_process.0.id().to_string()]),
-        )
+        process::run(Command::new("kill").args(["-HUP", &self.subject_process.0.id().to_string()]))
     }
 
     /// Ends PostgreSQL while the subject goes on.
@@ -151,8 +156,13 @@ impl<'p> System<'p> {
 
     /// What the Collector received, one JSON document a line.
     pub(crate) fn received(&self) -> Result<String> {
-        let path = received_file(&self.folder.0);
+        let path = self.received_file();
         fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))
+    }
+
+    /// The Collector's file.
+    pub(crate) fn received_file(&self) -> PathBuf {
+        received_file(&self.folder.0)
     }
 
     /// The last lines of the log of the subject, for errors.
@@ -182,6 +192,7 @@ struct Launch<'a> {
     collector_grpc: SocketAddr,
     subject: &'a str,
     observer: &'a str,
+    backends: Option<&'a BackEnds>,
     folder: &'a Path,
 }
 
@@ -193,13 +204,19 @@ impl Launch<'_> {
             Mode::Alone => "collector-alone.yaml",
         };
         let mut command = process::bound_to_us("KILL", &self.programs.collector);
-        for file in std::iter::once(config).chain(further) {
+        let backends = self.backends.map(|_| "backends/collector.yaml");
+        for file in std::iter::once(config).chain(backends).chain(further) {
             command.arg("--config").arg(of_dogfood(file));
         }
+        self.name_backends(&mut command);
         command.env("COLLECTOR_GRPC", self.collector_grpc.to_string());
         command.env("COLLECTOR_FILE", received_file(self.folder));
         command.env("OBSERVER", self.observer).env("SUBJECT", self.subject);
-        started(command, "collector", self.folder, || accepts(self.collector_grpc))
+        process::started(command, "collector", self.folder, || accepts(self.collector_grpc))
+    }
+
+    fn name_backends(&self, command: &mut Command) {
+        command.envs(self.backends.map(BackEnds::variables).into_iter().flatten());
     }
 
     /// Starts one of our servers.
@@ -217,7 +234,8 @@ impl Launch<'_> {
         command.arg("--database-url").arg(database).arg("--data-dir").arg(self.folder.join(name));
         command.args(further);
         command.env("COLLECTOR_GRPC", self.collector_grpc.to_string()).current_dir(self.folder);
-        started(command, name, self.folder, || says_ready(http))
+        self.name_backends(&mut command);
+        process::started(command, name, self.folder, || says_ready(http))
     }
 }
 
@@ -226,27 +244,13 @@ pub(crate) fn of_dogfood(path: &str) -> PathBuf {
     workspace::root().join("dogfood").join(path)
 }
 
-fn received_file(folder: &Path) -> PathBuf {
-    folder.join("received.json")
+/// The texts of files of the folder `dogfood`, one after the other.
+fn joined<'f>(files: impl Iterator<Item = &'f str>) -> Result<String> {
+    let read =
+        |file| fs::read_to_string(of_dogfood(file)).with_context(|| format!("failed to read dogfood/{file}"));
+    files.map(read).collect()
 }
 
-fn started(
-    mut command: std::process::Command,
-    name: &str,
-    folder: &Path,
-    is_ready: impl Fn() -> bool,
-) -> Result<Guard> {
-    let log = folder.join(format!("{name}.log"));
-    let file = fs::File::create(&log).with_context(|| format!("failed to create {}", log.display()))?;
-    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    let mut process = Guard(command.spawn().with_context(|| format!("failed to start the {name}"))?);
-    let started = Instant::now();
-    while !is_ready() {
-        if process.0.try_wait()?.is_some() || started.elapsed() > READY_LIMIT {
-            let said = fs::read_to_string(&log).unwrap_or_default();
-            bail!("the {name} did not become ready: {}", said.trim());
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    Ok(process)
+fn received_file(folder: &Path) -> PathBuf {
+    folder.join("received.json")
 }

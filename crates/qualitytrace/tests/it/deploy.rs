@@ -1,4 +1,5 @@
-//! The files of `deploy/`, against the program: settings that it knows, and metrics that it emits.
+//! The files of `deploy/`, against the program: settings that it knows, and metrics that it emits. The configurations of
+//! the Collector, there and elsewhere, are checked by the Collector.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -88,6 +89,41 @@ fn the_program_knows_the_settings_of_the_manifests() {
     }
     for port in of_kind("Service")["spec"]["ports"].as_array().unwrap() {
         assert!(ports.contains(port["targetPort"].as_str().unwrap()), "{port}");
+    }
+}
+
+#[test]
+fn the_collector_accepts_every_configuration_that_is_shown() {
+    let Ok(collector) = std::env::var("QUALITYTRACE_TEST_OTELCOL") else {
+        assert!(std::env::var("QUALITYTRACE_REQUIRE_PEERS").is_err(), "QUALITYTRACE_TEST_OTELCOL is not set");
+        println!("skipped: QUALITYTRACE_TEST_OTELCOL is not set");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let page = std::fs::read_to_string(deploy("../docs/telemetry.md")).unwrap();
+    let shown = page.split("```yaml\n# collector.yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let of_page = folder.path().join("collector.yaml");
+    std::fs::write(&of_page, shown).unwrap();
+    let dogfood = |names: &[&str]| names.iter().map(|name| deploy("../dogfood").join(name)).collect();
+    let configurations: [Vec<PathBuf>; 6] = [
+        vec![of_page],
+        vec![deploy("compose/telemetry/collector.yaml")],
+        dogfood(&["collector-alone.yaml"]),
+        dogfood(&["collector.yaml", "backends/collector.yaml"]),
+        dogfood(&["collector.yaml", "mutations/dropped-span.yaml"]),
+        dogfood(&["collector.yaml", "mutations/renamed-attribute.yaml"]),
+    ];
+    for files in configurations {
+        let mut command = Command::new(&collector);
+        command.arg("validate").args(files.iter().flat_map(|file| ["--config".as_ref(), file.as_os_str()]));
+        for name in ["COLLECTOR_GRPC", "SCRAPED"] {
+            command.env(name, "127.0.0.1:1");
+        }
+        for name in ["OBSERVER", "SUBJECT", "JAEGER", "ZIPKIN"] {
+            command.env(name, "http://127.0.0.1:1");
+        }
+        let output = command.env("COLLECTOR_FILE", folder.path().join("file")).output().unwrap();
+        assert!(output.status.success(), "{files:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 
