@@ -1,33 +1,13 @@
 import { expect, test } from "vitest";
 import { Axis, longGap } from "./axis";
-import { Trace } from "./columns";
 import { layout } from "./layout";
+import { sample, traceOf } from "./sample";
 
-function trace(spans: [number, number][]): Trace {
-  const made = new Trace();
-  const zeros = spans.map(() => 0);
-  made.take({
-    traceId: "t",
-    revision: "1",
-    from: 0,
-    total: spans.length,
-    origin: "0",
-    names: ["n"],
-    services: ["s"],
-    ids: spans.map((_, index) => index.toString(16).padStart(16, "0")).join(""),
-    parent: spans.map((_, index) => (index === 0 ? -1 : 0)),
-    orphans: [],
-    adopted: [],
-    name: zeros,
-    service: zeros,
-    kind: zeros,
-    status: zeros,
-    flags: zeros,
-    start: spans.map(([start]) => start),
-    duration: spans.map(([, duration]) => duration),
-  });
-  return made;
-}
+/** A root and its children: start, duration. */
+const trace = (spans: [number, number][]) =>
+  traceOf(
+    sample(spans.map(([start, duration], row) => ({ parent: row === 0 ? undefined : 0, start, duration }))),
+  );
 
 test("the longest time in which nothing begins or ends is found if it is most of the trace", () => {
   const long = trace([

@@ -1,40 +1,17 @@
 import { expect, test } from "vitest";
-import { type ColumnsAnswer, Trace } from "./columns";
+import type { ColumnsAnswer } from "./columns";
 import { criticalPath, layout, visible } from "./layout";
+import { sample, traceOf } from "./sample";
 
 /** An answer with these spans: parent, start, duration. */
-function answer(
-  spans: [number, number, number][],
-  from = 0,
-  more: Partial<ColumnsAnswer> = {},
-): ColumnsAnswer {
-  const zeros = spans.map(() => 0);
-  return {
-    traceId: "t",
-    revision: "1",
-    from,
-    total: from + spans.length,
-    origin: "0",
-    names: ["n"],
-    services: ["s"],
-    ids: spans.map((_, index) => (from + index).toString(16).padStart(16, "0")).join(""),
-    parent: spans.map(([parent]) => parent),
-    orphans: [],
-    adopted: [],
-    name: zeros,
-    service: zeros,
-    kind: zeros,
-    status: zeros,
-    flags: zeros,
-    start: spans.map(([, start]) => start),
-    duration: spans.map(([, , duration]) => duration),
-    ...more,
-  };
-}
+const answer = (spans: [number, number, number][], from = 0, more: Partial<ColumnsAnswer> = {}) =>
+  sample(
+    spans.map(([parent, start, duration]) => ({ parent, start, duration })),
+    { from, ...more },
+  );
 
 function of(...answers: ColumnsAnswer[]) {
-  const trace = new Trace();
-  for (const one of answers) trace.take(one);
+  const trace = traceOf(...answers);
   return { trace, tree: layout(trace) };
 }
 

@@ -1,32 +1,16 @@
 import { expect, test } from "vitest";
-import { Trace } from "./columns";
 import { layout } from "./layout";
 import { operations, ownTimes } from "./operations";
+import { sample, traceOf } from "./sample";
 
 /** Spans as parent, name, start, duration. */
 function of(spans: [number, number, number, number][]) {
-  const trace = new Trace();
-  const zeros = spans.map(() => 0);
-  trace.take({
-    traceId: "t",
-    revision: "1",
-    from: 0,
-    total: spans.length,
-    origin: "0",
-    names: ["a", "b"],
-    services: ["s"],
-    ids: spans.map((_, row) => row.toString(16).padStart(16, "0")).join(""),
-    orphans: [],
-    adopted: [],
-    parent: spans.map(([parent]) => parent),
-    name: spans.map(([, name]) => name),
-    service: zeros,
-    kind: zeros,
-    status: zeros,
-    flags: zeros,
-    start: spans.map(([, , start]) => start),
-    duration: spans.map(([, , , length]) => length),
-  });
+  const trace = traceOf(
+    sample(
+      spans.map(([parent, name, start, duration]) => ({ parent, name, start, duration })),
+      { names: ["a", "b"] },
+    ),
+  );
   return { trace, tree: layout(trace) };
 }
 

@@ -1,37 +1,16 @@
 import { expect, test } from "vitest";
-import { type ColumnsAnswer, Trace } from "./columns";
+import type { ColumnsAnswer } from "./columns";
+import { sample, traceOf } from "./sample";
 import { View } from "./view";
 
 /** Spans as parent, start, duration and the number of a name. */
-function answer(spans: [number, number, number, number][], from = 0): ColumnsAnswer {
-  const zeros = spans.map(() => 0);
-  return {
-    traceId: "t",
-    revision: String(from),
-    from,
-    total: from + spans.length,
-    origin: "0",
-    names: ["root", "query", "other"],
-    services: ["s"],
-    ids: spans.map((_, index) => (from + index).toString(16).padStart(16, "0")).join(""),
-    parent: spans.map(([parent]) => parent),
-    orphans: [],
-    adopted: [],
-    name: spans.map(([, , , name]) => name),
-    service: zeros,
-    kind: zeros,
-    status: zeros,
-    flags: zeros,
-    start: spans.map(([, start]) => start),
-    duration: spans.map(([, , duration]) => duration),
-  };
-}
+const answer = (spans: [number, number, number, number][], from = 0) =>
+  sample(
+    spans.map(([parent, start, duration, name]) => ({ parent, start, duration, name })),
+    { from },
+  );
 
-function view(...answers: ColumnsAnswer[]): View {
-  const trace = new Trace();
-  for (const one of answers) trace.take(one);
-  return new View(trace);
-}
+const view = (...answers: ColumnsAnswer[]) => new View(traceOf(...answers));
 
 const QUERIES = [1, 2, 3, 4, 5, 6].map((at): [number, number, number, number] => [0, at * 10, at, 1]);
 
@@ -52,8 +31,7 @@ test("equal siblings are one row with their count, which opens", () => {
 });
 
 test("a selected span stays in sight when its siblings become a group, and a selected group stays selected", () => {
-  const trace = new Trace();
-  trace.take(answer([[-1, 0, 100, 0], ...QUERIES.slice(0, 4)]));
+  const trace = traceOf(answer([[-1, 0, 100, 0], ...QUERIES.slice(0, 4)]));
   const seen = new View(trace);
   seen.select(2);
   expect(seen.rows.length).toBe(5);
