@@ -2,18 +2,9 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Page } from "@playwright/test";
-import { expect, type Server, serve, test, watch } from "./server";
+import { expect, type Server, test, watch, withServer } from "./server";
 
 const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
-
-async function withServer(more: string[], work: (server: Server) => Promise<void>): Promise<void> {
-  const server = await serve(...more);
-  try {
-    await work(server);
-  } finally {
-    await server.stop();
-  }
-}
 
 /** A trigger that nobody answers for: the spans are sent by the test. */
 const WAITING = `type: Test
@@ -48,7 +39,7 @@ async function store(server: Server, text: string): Promise<void> {
 }
 
 test("a fresh server waits for the first span, and shows its trace without a reload", async ({ page }) => {
-  await withServer([], async (server) => {
+  await withServer(async (server) => {
     const complaints = watch(page);
     await page.goto(`${server.url}/traces`);
     await expect(page.getByRole("heading", { name: "Send a trace" })).toBeVisible();
@@ -73,7 +64,7 @@ test("a fresh server waits for the first span, and shows its trace without a rel
 test("a waiting run shows what it owes, grows, is judged on demand, and names the nearest miss", async ({
   page,
 }) => {
-  await withServer([], async (server) => {
+  await withServer(async (server) => {
     const complaints = watch(page);
     await store(server, WAITING);
     const traceId = "a".repeat(32);
@@ -112,7 +103,7 @@ test("a waiting run shows what it owes, grows, is judged on demand, and names th
 });
 
 test("a run is stopped", async ({ page }) => {
-  await withServer([], async (server) => {
+  await withServer(async (server) => {
     await store(server, WAITING);
     await page.goto(
       `${server.url}/test/waiting/run?variables=${encodeURIComponent('[{"key":"TRACE","value":"beefbeefbeefbeefbeefbeefbeefbeef"}]')}`,
@@ -145,7 +136,6 @@ test("tokens: a wrong one is refused, a right one leads back, and `read` sees no
 
 test("below a prefix every screen, asset and stream works", async ({ page }) => {
   await withServer(
-    ["--server.pathPrefix", "/below", "--auth.tokens", "read:read-token-0123456789abcdef"],
     async (server) => {
       const complaints = watch(page, /401|403/);
       await page.goto(`${server.url}/below/trace/${"9".repeat(32)}`);
@@ -158,11 +148,15 @@ test("below a prefix every screen, asset and stream works", async ({ page }) => 
       await expect(page.getByRole("link", { name: "New test" })).toBeHidden();
       expect(complaints.filter((one) => !one.includes("404"))).toEqual([]);
     },
+    "--server.pathPrefix",
+    "/below",
+    "--auth.tokens",
+    "read:read-token-0123456789abcdef",
   );
 });
 
 test("traces with markup, cycles, strange times and long names are drawn as text", async ({ page }) => {
-  await withServer([], async (server) => {
+  await withServer(async (server) => {
     const complaints = watch(page);
     const traceId = "e".repeat(32);
     const id = (digit: string) => digit.repeat(16);
@@ -196,7 +190,7 @@ test("traces with markup, cycles, strange times and long names are drawn as text
 });
 
 test("traces are filtered, and one becomes a test", async ({ page }) => {
-  await withServer([], async (server) => {
+  await withServer(async (server) => {
     const complaints = watch(page);
     await server.send([{ traceId: "5".repeat(32), spanId: "5".repeat(16), name: "quick" }], "alpha");
     await server.send(
@@ -282,7 +276,7 @@ test("no screen keeps anybody out, in either theme", async ({ shop, demo }) => {
 test("the frame of the page is there before its scripts, in the colours of the system", async ({
   browser,
 }) => {
-  await withServer([], async (server) => {
+  await withServer(async (server) => {
     for (const [colorScheme, ground] of [
       ["light", "rgb(255, 255, 255)"],
       ["dark", "rgb(18, 18, 18)"],
@@ -298,7 +292,7 @@ test("the frame of the page is there before its scripts, in the colours of the s
 });
 
 test("what is empty or missing says so, and what to do next", async ({ page }) => {
-  await withServer([], async (server) => {
+  await withServer(async (server) => {
     const complaints = watch(page, /status of 404/);
     await page.goto(`${server.url}/runs`);
     await expect(page.getByText("No test was run yet.")).toBeVisible();

@@ -1,18 +1,7 @@
 /** What people do around their tests: versions, history, variables, links, histograms, selectors, connections, answers. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { expect, type Server, type Span, serve, test, watch } from "./server";
-
-async function withServer(work: (server: Server) => Promise<void>): Promise<void> {
-  const server = await serve();
-  try {
-    await work(server);
-  } finally {
-    await server.stop();
-  }
-}
-
-const id = (number: number) => number.toString(16).padStart(16, "0");
+import { expect, type Server, type Span, spanId, test, watch, withServer } from "./server";
 
 async function put(server: Server, kind: string, text: string, method = "POST"): Promise<void> {
   const headers = { "content-type": "text/yaml" };
@@ -139,24 +128,24 @@ test("a span has an address of its own, and says which spans lead to it", async 
     const complaints = watch(page);
     const [here, there] = ["a".repeat(32), "b".repeat(32)];
     await server.send([
-      { traceId: here, spanId: id(1), name: "produce" },
-      { traceId: here, spanId: id(2), name: "consume", links: [{ traceId: here, spanId: id(1) }] },
-      { traceId: here, spanId: id(3), name: "audit", links: [{ traceId: there, spanId: id(9) }] },
-      { traceId: there, spanId: id(9), name: "elsewhere" },
+      { traceId: here, spanId: spanId(1), name: "produce" },
+      { traceId: here, spanId: spanId(2), name: "consume", links: [{ traceId: here, spanId: spanId(1) }] },
+      { traceId: here, spanId: spanId(3), name: "audit", links: [{ traceId: there, spanId: spanId(9) }] },
+      { traceId: there, spanId: spanId(9), name: "elsewhere" },
     ]);
-    await page.goto(`${server.url}/trace/${here}?q=produce&span=${id(1)}`);
+    await page.goto(`${server.url}/trace/${here}?q=produce&span=${spanId(1)}`);
     const details = page.getByRole("complementary", { name: "Span details" });
     await details.getByRole("button", { name: "Copy link to this span" }).click();
     expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(
-      `${server.url}/trace/${here}?span=${id(1)}`,
+      `${server.url}/trace/${here}?span=${spanId(1)}`,
     );
     await details.getByRole("tab", { name: /^Links/ }).click();
     await expect(details).toContainText("Linked from");
     await details.getByRole("button", { name: "consume" }).click();
-    await expect(page).toHaveURL(new RegExp(`span=${id(2)}`));
+    await expect(page).toHaveURL(new RegExp(`span=${spanId(2)}`));
     await page.getByRole("row", { name: /^audit/ }).click();
     await details.getByRole("link", { name: /^bbbbbbbb/ }).click();
-    await expect(page).toHaveURL(new RegExp(`/trace/${there}\\?span=${id(9)}`));
+    await expect(page).toHaveURL(new RegExp(`/trace/${there}\\?span=${spanId(9)}`));
     await expect(page.getByRole("row", { name: /^elsewhere/, selected: true })).toBeVisible();
     expect(complaints).toEqual([]);
   });
@@ -167,7 +156,7 @@ test("traces are counted by their duration, and a class of them is a filter", as
     const complaints = watch(page);
     for (const [at, length] of [3, 4, 300, 4000].entries())
       await server.send([
-        { traceId: id(at + 1).padStart(32, "f"), spanId: id(1), name: `takes ${length}`, length },
+        { traceId: spanId(at + 1).padStart(32, "f"), spanId: spanId(1), name: `takes ${length}`, length },
       ]);
     await page.goto(`${server.url}/traces`);
     const rows = page.getByRole("table", { name: "Traces" }).getByRole("row");
@@ -210,12 +199,12 @@ spec:
     const clicked: string[] = [];
     for (let round = 1; round <= 20; round += 1) {
       const next = random(round);
-      const traceId = id(round).padStart(32, "c");
+      const traceId = spanId(round).padStart(32, "c");
       const spans = Array.from({ length: 4 + next(24) }, (_, at): Span => {
         return {
           traceId,
-          spanId: id(1000 * round + at + 1),
-          parentSpanId: at === 0 ? undefined : id(1000 * round + next(at) + 1),
+          spanId: spanId(1000 * round + at + 1),
+          parentSpanId: at === 0 ? undefined : spanId(1000 * round + next(at) + 1),
           name: `step ${next(5)}`,
           kind: 1 + next(3),
           start: at,

@@ -134,6 +134,22 @@ export async function serveAt(port: string, database: string, more: string[] = [
   return server(child, found[1], undefined, "");
 }
 
+/** Works with an empty server that has these settings, and ends it. */
+export async function withServer(
+  work: (server: Server) => Promise<void>,
+  ...settings: string[]
+): Promise<void> {
+  const server = await serve(...settings);
+  try {
+    await work(server);
+  } finally {
+    await server.stop();
+  }
+}
+
+/** The id of the span with this number. */
+export const spanId = (number: number) => number.toString(16).padStart(16, "0");
+
 async function demo(): Promise<Server> {
   const args = ["demo", "--keep", "--break", "n-plus-one-queries", "--repeat", "2"];
   const { child, found, said } = await start(

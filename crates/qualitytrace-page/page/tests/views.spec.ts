@@ -1,17 +1,6 @@
 /** How traces are read and tests are made: groups, gaps, clocks, events, the graph, files, outputs, forms, sharing. */
 import { execFileSync } from "node:child_process";
-import { expect, type Server, type Span, serve, test, watch } from "./server";
-
-async function withServer(work: (server: Server) => Promise<void>): Promise<void> {
-  const server = await serve();
-  try {
-    await work(server);
-  } finally {
-    await server.stop();
-  }
-}
-
-const id = (number: number) => number.toString(16).padStart(16, "0");
+import { expect, type Span, spanId, test, watch, withServer } from "./server";
 
 test("equal siblings are one row, gaps are folded, short spans hidden, clocks marked, events ticked, links followed", async ({
   page,
@@ -22,32 +11,32 @@ test("equal siblings are one row, gaps are folded, short spans hidden, clocks ma
     const queries = Array.from({ length: 12 }, (_, at): Span => {
       return {
         traceId,
-        spanId: id(100 + at),
-        parentSpanId: id(1),
+        spanId: spanId(100 + at),
+        parentSpanId: spanId(1),
         name: "SELECT items",
         start: 10 + at,
         length: 1,
       };
     });
     await server.send([
-      { traceId, spanId: id(1), name: "GET /cart", kind: 2, start: 0, length: 10_000 },
+      { traceId, spanId: spanId(1), name: "GET /cart", kind: 2, start: 0, length: 10_000 },
       ...queries,
       {
         traceId,
-        spanId: id(2),
-        parentSpanId: id(1),
+        spanId: spanId(2),
+        parentSpanId: spanId(1),
         name: "late reply",
         start: 9_900,
         length: 50,
         events: [{ name: "retry", after: 20 }],
-        links: [{ traceId, spanId: id(100) }],
+        links: [{ traceId, spanId: spanId(100) }],
       },
     ]);
     await server.send(
-      [{ traceId, spanId: id(3), parentSpanId: id(1), name: "other clock", start: -20, length: 40 }],
+      [{ traceId, spanId: spanId(3), parentSpanId: spanId(1), name: "other clock", start: -20, length: 40 }],
       "elsewhere",
     );
-    const asked = page.waitForRequest((request) => request.url().includes(`/spans/${id(2)}`));
+    const asked = page.waitForRequest((request) => request.url().includes(`/spans/${spanId(2)}`));
     await page.goto(`${server.url}/trace/${traceId}`);
     const rows = page.getByRole("treegrid", { name: "Spans" }).getByRole("row");
     const group = page.getByRole("row", { name: /^SELECT items × 12, shop, 12.0 ms/ });
@@ -86,7 +75,7 @@ test("equal siblings are one row, gaps are folded, short spans hidden, clocks ma
     await page.getByRole("row", { name: /^late reply/ }).click();
     await details.getByRole("tab", { name: /^Links/ }).click();
     await details.getByRole("button", { name: /in this trace/ }).click();
-    await expect(page).toHaveURL(new RegExp(`span=${id(100)}`));
+    await expect(page).toHaveURL(new RegExp(`span=${spanId(100)}`));
     await expect(page.getByRole("row", { name: /^SELECT items/, selected: true })).toBeVisible();
     expect(complaints).toEqual([]);
   });
@@ -164,7 +153,7 @@ test("nodes and headers of an answer, counts and outputs become lines of a draft
 test("a file of traces is dropped in, and a broken one is told with its place", async ({ page }) => {
   await withServer(async (server) => {
     const complaints = watch(page, /status of 400/);
-    await server.send([{ traceId: "9".repeat(32), spanId: id(1), name: "here already" }]);
+    await server.send([{ traceId: "9".repeat(32), spanId: spanId(1), name: "here already" }]);
     await page.goto(`${server.url}/traces`);
     const file = page.getByLabel("Open a file");
     await file.setInputFiles({
@@ -176,7 +165,7 @@ test("a file of traces is dropped in, and a broken one is told with its place", 
     const zipkin = [
       {
         traceId: "8".repeat(32),
-        id: id(5),
+        id: spanId(5),
         name: "from a file",
         timestamp: Date.now() * 1000,
         duration: 5000,
