@@ -1,6 +1,8 @@
 /** A field for the test language: what can stand at the cursor is offered, from the spans of this trace. */
 import {
+  type ChangeEvent,
   type InputHTMLAttributes,
+  type KeyboardEvent,
   type Ref,
   useEffect,
   useId,
@@ -10,10 +12,12 @@ import {
 } from "react";
 import type { Shape } from "../api/client";
 import { complete, type Source } from "../api/requests";
-import { type Variable, variablesAt } from "../text/template";
+import { isInExpression, type Variable, variablesAt } from "../text/template";
 
 type Item = Shape<"Completion">;
 type Form = "selector" | "assertion" | "expression" | "template";
+
+type Field = HTMLInputElement | HTMLTextAreaElement;
 
 interface Props extends Omit<InputHTMLAttributes<HTMLInputElement>, "onChange" | "value" | "form"> {
   /** The spans that it may be about. */
@@ -25,8 +29,10 @@ interface Props extends Omit<InputHTMLAttributes<HTMLInputElement>, "onChange" |
   isOffered?: boolean;
   value: string;
   onChange: (value: string) => void;
-  inputRef?: Ref<HTMLInputElement>;
+  inputRef?: Ref<Field>;
   onLeave?: () => void;
+  /** How many lines are seen of a text that has several. */
+  lines?: number;
 }
 
 /** How many items are shown at once. */
@@ -43,12 +49,13 @@ export function LanguageInput(props: Props) {
     inputRef,
     onLeave,
     onKeyDown,
+    lines,
     ...rest
   } = props;
   const [items, setItems] = useState<Item[]>([]);
   const [chosen, setChosen] = useState(-1);
   const [caret, setCaret] = useState<number>();
-  const input = useRef<HTMLInputElement>(null);
+  const input = useRef<Field>(null);
   const list = useId();
   useImperativeHandle(inputRef, () => input.current!);
 
@@ -57,7 +64,13 @@ export function LanguageInput(props: Props) {
       setItems([]);
       return;
     }
-    const known = variablesAt(value.slice(0, caret), variables ?? []);
+    const before = value.slice(0, caret);
+    // Most of a long text is no template: the server is asked inside of an expression only.
+    if (lines !== undefined && !isInExpression(before)) {
+      setItems([]);
+      return;
+    }
+    const known = variablesAt(before, variables ?? []);
     if (known !== undefined) {
       setItems(known.slice(0, SHOWN));
       setChosen(-1);
@@ -78,7 +91,7 @@ export function LanguageInput(props: Props) {
       clearTimeout(timer);
       abort.abort();
     };
-  }, [value, caret, isOffered, language, source, variables]);
+  }, [value, caret, isOffered, language, source, variables, lines]);
 
   const close = () => {
     setCaret(undefined);
@@ -94,35 +107,44 @@ export function LanguageInput(props: Props) {
     });
   };
   const isOpen = items.length > 0;
+  const common = {
+    value,
+    spellCheck: false,
+    autoComplete: "off",
+    "aria-autocomplete": "list",
+    "aria-controls": isOpen ? list : undefined,
+    "aria-activedescendant": chosen >= 0 ? `${list}-${chosen}` : undefined,
+    onChange: (event: ChangeEvent<Field>) => {
+      onChange(event.target.value);
+      setCaret(event.target.selectionStart ?? event.target.value.length);
+    },
+    onBlur: () => {
+      close();
+      onLeave?.();
+    },
+    onKeyDown: (event: KeyboardEvent<Field>) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (isOpen && step !== undefined) setChosen((chosen + step + items.length) % items.length);
+      else if (isOpen && (event.key === "Tab" || event.key === "Enter") && chosen >= 0) accept(items[chosen]);
+      else if (isOpen && event.key === "Escape") close();
+      else return onKeyDown?.(event as KeyboardEvent<HTMLInputElement>);
+      event.preventDefault();
+    },
+  } as const;
   return (
     <span className="language">
-      <input
-        {...rest}
-        ref={input}
-        value={value}
-        spellCheck={false}
-        autoComplete="off"
-        aria-autocomplete="list"
-        aria-controls={isOpen ? list : undefined}
-        aria-activedescendant={chosen >= 0 ? `${list}-${chosen}` : undefined}
-        onChange={(event) => {
-          onChange(event.target.value);
-          setCaret(event.target.selectionStart ?? event.target.value.length);
-        }}
-        onBlur={() => {
-          close();
-          onLeave?.();
-        }}
-        onKeyDown={(event) => {
-          const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-          if (isOpen && step !== undefined) setChosen((chosen + step + items.length) % items.length);
-          else if (isOpen && (event.key === "Tab" || event.key === "Enter") && chosen >= 0)
-            accept(items[chosen]);
-          else if (isOpen && event.key === "Escape") close();
-          else return onKeyDown?.(event);
-          event.preventDefault();
-        }}
-      />
+      {lines === undefined ? (
+        <input {...rest} {...common} ref={input as Ref<HTMLInputElement>} />
+      ) : (
+        <textarea
+          id={rest.id}
+          className={rest.className}
+          placeholder={rest.placeholder}
+          rows={lines}
+          {...common}
+          ref={input as Ref<HTMLTextAreaElement>}
+        />
+      )}
       {isOpen && (
         <span className="completions" role="listbox" id={list} aria-label="Completions">
           {items.map((item, index) => (

@@ -113,32 +113,31 @@ function FieldInput(props: { field: Field; value: unknown; onChange: (to: unknow
         </select>
       )}
       {kind === "area" && (
-        <textarea
+        <Text
           id={id}
-          className="mono"
-          rows={Math.min(10, Math.max(3, text.split("\n").length))}
-          spellCheck={false}
-          placeholder={hint}
-          value={text}
-          onChange={(event) => write(event.target.value)}
+          text={text}
+          hint={hint}
+          onChange={write}
+          lines={Math.min(10, Math.max(3, text.split("\n").length))}
         />
       )}
       {(kind === "text" || kind === "list") && (
-        <Line id={id} text={text} hint={hint} onChange={write} isList={kind === "list"} />
+        <Text id={id} text={text} hint={hint} onChange={write} isList={kind === "list"} />
       )}
     </div>
   );
 }
 
-/** One line. A list keeps what is typed until the field is left, so that a comma can be written. */
-function Line(props: {
+/** A text, of one line or of several. A list keeps what is typed until the field is left, so that a comma can be written. */
+function Text(props: {
   id: string;
   text: string;
   hint?: string;
-  isList: boolean;
+  isList?: boolean;
+  lines?: number;
   onChange: (text: string) => void;
 }) {
-  const { id, text, hint, isList, onChange } = props;
+  const { id, text, hint, isList = false, lines, onChange } = props;
   const [typed, setTyped] = useState<string>();
   return (
     <LanguageInput
@@ -147,6 +146,7 @@ function Line(props: {
       language="template"
       variables={useVariables()}
       placeholder={hint}
+      lines={lines}
       value={typed ?? text}
       onChange={(to) => {
         if (isList) setTyped(to);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { variablesAt } from "./template";
+import { isInExpression, variablesAt } from "./template";
 
 const VARIABLES = [
   { name: "GATEWAY", detail: "staging" },
@@ -23,4 +23,10 @@ test("elsewhere the server is asked", () => {
   expect(names("http://shop")).toBeUndefined();
   expect(names(`\${var:GATEWAY}/`)).toBeUndefined();
   expect(names("${uuid")).toBeUndefined();
+});
+
+test("an expression ends with its brace", () => {
+  expect(isInExpression('{"user": "${var:U')).toBe(true);
+  expect(isInExpression(`{"user": "\${var:USER}", "card`)).toBe(false);
+  expect(isInExpression('{"user": {}')).toBe(false);
 });

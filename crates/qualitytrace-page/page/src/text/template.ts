@@ -32,3 +32,8 @@ export function variablesAt(before: string, variables: readonly Variable[]): Off
       to,
     }));
 }
+
+/** Whether a text ends inside of an expression, after `${`. */
+export function isInExpression(before: string): boolean {
+  return before.lastIndexOf("${") > before.lastIndexOf("}");
+}
