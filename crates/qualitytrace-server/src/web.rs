@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_SECURITY_POLICY,
-    CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 
@@ -100,7 +100,14 @@ impl Page {
                     return None;
                 }
                 let status = if SCREENS.contains(&first) { StatusCode::OK } else { StatusCode::NOT_FOUND };
-                document(index, status, asked.path(), uri.path())
+                let base = base(asked.path(), uri.path());
+                let mut response = document(index, status, &base);
+                if let Some(needed) = columns_of(path)
+                    && let Ok(link) = format!("<{base}{needed}>; rel=preload; as=fetch; crossorigin").parse()
+                {
+                    response.headers_mut().insert(LINK, link);
+                }
+                response
             }
         };
         let headers = response.headers_mut();
@@ -154,9 +161,9 @@ fn reads(headers: &HeaderMap, encoding: &str) -> bool {
 }
 
 /// The document. It is never cached: a nonce is used once.
-fn document(index: &File, status: StatusCode, asked: &str, path: &str) -> Response {
+fn document(index: &File, status: StatusCode, base: &str) -> Response {
     let nonce = format!("{:032x}", rand::random::<u128>());
-    let text = String::from_utf8_lossy(index.plain).replace(BASE, &base(asked, path)).replace(NONCE, &nonce);
+    let text = String::from_utf8_lossy(index.plain).replace(BASE, base).replace(NONCE, &nonce);
     let policy = format!(
         "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data: blob:; \
          font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'self'; \
@@ -184,9 +191,43 @@ fn base(asked: &str, path: &str) -> String {
     if depth == 0 { "./".to_owned() } else { "../".repeat(depth) }
 }
 
+/// The path of the columns that a screen with a trace shows first: a browser that is told asks for them while it reads
+/// the scripts. `None` for other screens, and for names that a browser and the page may write in different ways.
+fn columns_of(path: &str) -> Option<String> {
+    let is_plain = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    match path.split('/').collect::<Vec<_>>()[..] {
+        ["trace", id] if is_plain(id) => Some(format!("api/traces/{id}/columns")),
+        ["test", id, "run", run] | ["test", id, "run", run, "trace" | "test"]
+            if is_plain(id) && is_plain(run) =>
+        {
+            Some(format!("api/tests/{id}/run/{run}/trace/columns"))
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn screens_with_a_trace_need_its_columns_first() {
+        for (path, expected) in [
+            ("trace/5b8a", Some("api/traces/5b8a/columns")),
+            ("test/a-b/run/7", Some("api/tests/a-b/run/7/trace/columns")),
+            ("test/a/run/7/trace", Some("api/tests/a/run/7/trace/columns")),
+            ("test/a/run/7/test", Some("api/tests/a/run/7/trace/columns")),
+            ("test/a/run/7/events", None),
+            ("test/a%20b/run/7/trace", None),
+            ("trace/", None),
+            ("trace/a>;rel=x", None),
+            ("tests", None),
+        ] {
+            assert_eq!(columns_of(path).as_deref(), expected, "{path}");
+        }
+    }
 
     #[test]
     fn the_base_leads_from_every_address_to_the_root_of_the_page() {

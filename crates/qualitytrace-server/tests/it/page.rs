@@ -127,6 +127,17 @@ async fn browsers_get_the_page_at_every_address_and_programs_get_the_api() {
         assert_eq!(page.header("x-content-type-options"), "nosniff");
         assert_eq!(page.headers[CACHE_CONTROL], "no-store");
     }
+    // The columns of a trace are on their way while the scripts are read, below the prefix too.
+    for (path, link) in [
+        (
+            "/below/test/a/run/1/trace",
+            "<../../../../api/tests/a/run/1/trace/columns>; rel=preload; as=fetch; crossorigin",
+        ),
+        ("/trace/5b8a", "<../api/traces/5b8a/columns>; rel=preload; as=fetch; crossorigin"),
+        ("/below/tests", ""),
+    ] {
+        assert_eq!(get(&format!("{base}{path}"), &[(ACCEPT, BROWSER)]).await.header("link"), link, "{path}");
+    }
     // What belongs to programs is never the page, whatever a browser accepts.
     for path in ["/api/nothing", "/below/api/tests", "/assets/none.js", "/below/assets/none.js", "/metrics"] {
         let answer = get(&format!("{base}{path}"), &[(ACCEPT, BROWSER)]).await;
