@@ -1,11 +1,13 @@
 //! Heads of spans: what a list of spans shows of each, read from an encoded request without decoding its attributes.
 
+use bytes::Bytes;
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{SpanKind, StatusCode};
 
 use super::protobuf::{Field, Malformed, fields, varint};
-use super::schema::{ANY_VALUE, KEY_VALUE, RESOURCE, STATUS, TRACES};
+use super::schema::{ANY_VALUE, KEY_VALUE, Message, RESOURCE, STATUS, TRACES};
+use super::wire::{Envelope, Item, frame};
 
 /// The head of a span.
 #[derive(Debug, Clone, Copy)]
@@ -32,35 +34,81 @@ pub(crate) fn heads<'r>(
     trace: TraceId,
     mut visit: impl FnMut(Head<'r>),
 ) -> Result<(), Malformed> {
-    for of_resource in fields(request, TRACES.request) {
-        let of_resource = of_resource?;
-        if of_resource.number != 1 {
-            continue;
-        }
+    each_scope(request, |of_resource, of_scope| {
         // The resource may be encoded after its spans, and in parts.
         let mut service = "";
-        for inner in fields(of_resource.bytes, TRACES.resource) {
+        for inner in fields(of_resource, TRACES.resource) {
             let inner = inner?;
             if inner.number == 1 {
                 service = service_name(inner.bytes)?.unwrap_or(service);
             }
         }
+        for span in fields(of_scope, TRACES.scope) {
+            let span = span?;
+            if span.number == 2
+                && let Some(head) = head(span.bytes, trace, service)?
+            {
+                visit(head);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Returns a request with nothing but the last span of a trace for which this holds, its resource and its scope.
+pub(crate) fn excerpt(
+    request: &[u8],
+    trace: TraceId,
+    is_wanted: impl Fn(&Head<'_>) -> bool,
+) -> Result<Option<Bytes>, Malformed> {
+    let mut found = None;
+    each_scope(request, |of_resource, of_scope| {
+        for span in fields(of_scope, TRACES.scope) {
+            let span = span?;
+            if span.number == 2 && head(span.bytes, trace, "")?.is_some_and(|head| is_wanted(&head)) {
+                found = Some((of_resource, of_scope, span.bytes));
+            }
+        }
+        Ok(())
+    })?;
+    let Some((of_resource, of_scope, bytes)) = found else { return Ok(None) };
+    let envelope = Envelope {
+        resource: without_items(of_resource, TRACES.resource)?,
+        scope: without_items(of_scope, TRACES.scope)?,
+    };
+    Ok(Some(frame(&[Item { envelope: 0, bytes }], &[envelope])))
+}
+
+/// Visits each list of spans of one scope, with that of its resource around it; both encoded.
+fn each_scope<'r>(
+    request: &'r [u8],
+    mut visit: impl FnMut(&'r [u8], &'r [u8]) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    for of_resource in fields(request, TRACES.request) {
+        let of_resource = of_resource?;
+        if of_resource.number != 1 {
+            continue;
+        }
         for of_scope in fields(of_resource.bytes, TRACES.resource) {
             let of_scope = of_scope?;
-            if of_scope.number != 2 {
-                continue;
-            }
-            for span in fields(of_scope.bytes, TRACES.scope) {
-                let span = span?;
-                if span.number == 2
-                    && let Some(head) = head(span.bytes, trace, service)?
-                {
-                    visit(head);
-                }
+            if of_scope.number == 2 {
+                visit(of_resource.bytes, of_scope.bytes)?;
             }
         }
     }
     Ok(())
+}
+
+/// The fields of a list of items that describe where these come from.
+fn without_items(list: &[u8], message: &'static Message) -> Result<Vec<u8>, Malformed> {
+    let mut rest = Vec::new();
+    for field in fields(list, message) {
+        let field = field?;
+        if field.number != 2 {
+            rest.extend_from_slice(field.whole);
+        }
+    }
+    Ok(rest)
 }
 
 /// Reads `service.name` of an encoded resource. An empty text means that it is set to something other than a text.
@@ -240,6 +288,20 @@ mod tests {
             })
             .unwrap();
             prop_assert_eq!(found, expected);
+        }
+
+        #[test]
+        fn an_excerpt_is_the_last_copy_of_a_span_with_its_resource(
+            resource_spans in prop::collection::vec(of_resource(), 0..3), id in 1..3_u8,
+        ) {
+            let request = ExportTraceServiceRequest { resource_spans };
+            let (bytes, trace) = (request.encode_to_vec(), TraceId::from_bytes([1; 16]).unwrap());
+            let id = SpanId::from_bytes([id; 8]);
+            let mut decoded = convert::spans(request).into_iter();
+            let expected = decoded.rfind(|(of, span)| *of == Some(trace) && span.id == id);
+            let found = excerpt(&bytes, trace, |head| head.id == id).unwrap();
+            let found = found.map(|one| convert::spans(ExportTraceServiceRequest::decode(one).unwrap()));
+            prop_assert_eq!(found, expected.map(|span| vec![span]));
         }
     }
 }

@@ -25,15 +25,15 @@ pub fn split_logs(body: &Bytes) -> Result<Split, Malformed> {
 }
 
 /// One item of a request, with the index of its envelope.
-struct Item<'a> {
-    envelope: usize,
-    bytes: &'a [u8],
+pub(super) struct Item<'a> {
+    pub(super) envelope: usize,
+    pub(super) bytes: &'a [u8],
 }
 
 /// The context of items: one resource and one scope, as encoded fields without the items.
-struct Envelope {
-    resource: Vec<u8>,
-    scope: Vec<u8>,
+pub(super) struct Envelope {
+    pub(super) resource: Vec<u8>,
+    pub(super) scope: Vec<u8>,
 }
 
 fn split(body: &Bytes, signal: &schema::Signal) -> Result<Split, Malformed> {
@@ -124,7 +124,7 @@ fn scan_item(bytes: &[u8], signal: &schema::Signal, ends: &mut Ends) -> Result<O
 }
 
 /// Encodes a request that holds only these items, in their envelopes.
-fn frame(items: &[Item<'_>], envelopes: &[Envelope]) -> Bytes {
+pub(super) fn frame(items: &[Item<'_>], envelopes: &[Envelope]) -> Bytes {
     let mut out = BytesMut::new();
     for group in items.chunk_by(|a, b| a.envelope == b.envelope) {
         let Envelope { resource, scope } = &envelopes[group[0].envelope];

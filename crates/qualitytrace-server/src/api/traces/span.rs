@@ -18,9 +18,10 @@ use crate::api::path::Path;
 use crate::api::runs::read_events;
 use crate::api::tenant::Tenant;
 use crate::columns::Row;
-use crate::otlp::convert;
+use crate::otlp::heads::{Head, excerpt};
+use crate::otlp::{convert, weight};
 use crate::redact::Redactor;
-use crate::store::Signal;
+use crate::store::{Signal, TraceSize};
 use crate::variables::redactor_of_trace;
 use crate::wire::fold::RunState;
 use crate::wire::span::{LogDetail, SpanDetail};
@@ -85,7 +86,7 @@ async fn find(app: &App, memory: &Memory, of: &Of, id: SpanId) -> Result<Option<
     Ok(Some(Json(SpanDetail::of(trace, row, &span, logs, count))))
 }
 
-/// Decodes one span of a delivery.
+/// Decodes one span of a delivery; the others, which may be thousands, are only walked over.
 async fn load(
     app: &App,
     memory: &Memory,
@@ -93,16 +94,16 @@ async fn load(
     arrived: Timestamp,
     sent: &Row,
 ) -> Result<Option<Span>, ApiError> {
-    memory.hold_traces(app.source.arrival_size(&[arrived]).await?).await?;
+    memory.hold(app.store.arrival_size(&[arrived]).await?.bytes).await?;
     let chunks = app.store.chunks_of(&[arrived]).await?;
-    let own = chunks.into_iter().filter(|(of, _)| *of == trace);
-    let requests = own.filter_map(|(_, chunk)| ExportTraceServiceRequest::decode(chunk.data).ok());
-    let mut spans =
-        requests.flat_map(convert::spans).filter(|(of, _)| *of == Some(trace)).map(|(_, span)| span);
-    // Of several copies in one delivery the last counts.
-    let is_sent = |span: &Span| span.id == sent.id && span.kind == sent.kind;
-    let first = spans.find(is_sent);
-    Ok(spans.filter(is_sent).last().or(first))
+    let own = chunks.iter().filter(|(of, _)| *of == trace).map(|(_, chunk)| chunk);
+    let is_sent = |head: &Head<'_>| head.id == sent.id && head.kind == sent.kind;
+    let Some(one) = own.filter_map(|chunk| excerpt(&chunk.data, trace, is_sent).ok().flatten()).last() else {
+        return Ok(None);
+    };
+    memory.hold_traces(TraceSize::of_request(1, one.len() as u64, weight::values(&one))).await?;
+    let request = ExportTraceServiceRequest::decode(one).unwrap_or_default();
+    Ok(convert::spans(request).into_iter().map(|(_, span)| span).next())
 }
 
 /// Returns the first log records that name a span, and the number of all.
