@@ -4,6 +4,7 @@
 //! spans in any order; no span that arrived is lost, and irregularities are noted.
 
 pub mod parents;
+pub mod search;
 mod span;
 pub mod special;
 pub mod stored;

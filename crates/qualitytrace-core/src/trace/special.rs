@@ -54,7 +54,7 @@ pub(crate) enum Computed<'t> {
 }
 
 impl Computed<'_> {
-    fn into_value(self) -> Value {
+    pub(super) fn into_value(self) -> Value {
         match self {
             Self::Text(text) => Value::from(text),
             Self::Nanos(nanos) => Value::Int(nanos),

@@ -6,7 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use qualitytrace_core::judge::nearest_misses;
 use qualitytrace_core::lang::{diagnose_selector, parse_selector, select};
-use qualitytrace_core::trace::{Trace, special};
+use qualitytrace_core::trace::Trace;
+use qualitytrace_core::trace::search::containing;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -182,17 +183,4 @@ fn by_selector(query: &str, trace: &Trace) -> Result<Found, ApiError> {
 /// Returns where a part of a text ends, without the white space after it.
 fn end_of(text: &str, place: &Range<usize>) -> usize {
     text.get(place.clone()).map_or(place.end, |part| place.start + part.trim_end().len())
-}
-
-/// Returns the spans that contain a text in their id, kind, name or an attribute, case-insensitive.
-pub(in crate::api) fn containing(trace: &Trace, text: &str) -> Vec<usize> {
-    let text = text.to_lowercase();
-    let has = |other: &str| other.to_lowercase().contains(&text);
-    (0..trace.spans().len())
-        .filter(|at| {
-            let span = trace.span(*at);
-            let is_named = span.id.is_some_and(|id| has(&id.to_string())) || has(span.kind.as_str());
-            is_named || special::texts(span).iter().any(|(name, value)| has(name) || has(value))
-        })
-        .collect()
 }
