@@ -31,6 +31,7 @@ export class Follower {
     const { signal } = this.abort;
     while (this.isWanted && !signal.aborted) {
       this.isWanted = false;
+      const began = performance.now();
       try {
         const { total, revision } = this.trace;
         const answer = await this.ask(total, revision || undefined, signal);
@@ -41,7 +42,8 @@ export class Follower {
         this.error = error;
         this.changed();
       }
-      if (this.isWanted) await new Promise((resolve) => setTimeout(resolve, PACE));
+      const early = PACE - (performance.now() - began);
+      if (this.isWanted) await new Promise((resolve) => setTimeout(resolve, Math.max(0, early)));
     }
     if (!signal.aborted) this.isAsking = false;
   }

@@ -24,7 +24,7 @@ use crate::clock;
 use crate::variables::Withheld;
 
 /// The shortest time between two messages.
-const INTERVAL: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(100);
 /// A trace has settled when nothing of it arrived for so long.
 const SETTLED: Duration = Duration::from_secs(1);
 /// Arrivals that are read at once.
