@@ -174,7 +174,7 @@ type Result = Shape<"Tried">;
 
 /** Evaluates a line on the run. */
 function useTried(source: Source, line: Line): { result: Result | undefined; error: string | undefined } {
-  const settled = useSettled(line, 100);
+  const settled = useSettled(line, 40);
   const [found, setFound] = useState<{ result: Result | undefined; error: string | undefined }>({
     result: undefined,
     error: undefined,
