@@ -8,7 +8,7 @@ import { count, duration, shown } from "../text/format";
 import { FLAG, KINDS } from "../trace/columns";
 import type { View } from "../trace/view";
 import { drawBars, drawRuler, type Label, ROW } from "./bars";
-import { Drawing, element, picture } from "./drawing";
+import { attribute, Drawing, element, picture } from "./drawing";
 import { fitted } from "./theme";
 
 /** Browsers draw nothing below this height; taller lists scroll in proportion. */
@@ -24,7 +24,7 @@ export interface Texts {
 
 interface RowElements {
   row: HTMLDivElement;
-  indent: HTMLSpanElement;
+  cell: HTMLSpanElement;
   toggle: HTMLSpanElement;
   mark: HTMLSpanElement;
   name: HTMLSpanElement;
@@ -38,6 +38,8 @@ interface RowElements {
 
 export class Waterfall extends Drawing {
   onSelect: (row: number) => void = () => {};
+  /** Told the row under a button of the mouse that goes down: it is selected when that comes up. */
+  onPress: (row: number) => void = () => {};
   onOpen: (row: number) => void = () => {};
   onEscape: () => void = () => {};
   /** Told which spans in sight have events whose times are not known. */
@@ -73,6 +75,7 @@ export class Waterfall extends Drawing {
     this.canvas = picture("bars", "wf-bars", body);
     this.grid.addEventListener("scroll", () => this.schedule(), { passive: true });
     this.grid.addEventListener("keydown", (event) => this.onKey(event));
+    this.grid.addEventListener("pointerdown", (event) => this.onPress(rowAt(event)));
     this.grid.addEventListener("click", (event) => this.onClick(event));
     this.grid.addEventListener("dblclick", () => this.zoomToSelected());
     this.grid.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
@@ -129,7 +132,7 @@ export class Waterfall extends Drawing {
     this.sheet.style.height = `${height}px`;
     const first = Math.max(0, Math.floor(top / ROW));
     const last = Math.min(view.rows.length, Math.ceil((top + height) / ROW) + 1);
-    this.grid.setAttribute("aria-rowcount", String(view.rows.length));
+    attribute(this.grid, "aria-rowcount", String(view.rows.length));
     this.drawRows(view, first, last, top);
     this.drawTimes(view, first, last, top, height);
     // Spans keep their rows when more arrive; placeholders and groups do not.
@@ -150,22 +153,22 @@ export class Waterfall extends Drawing {
   private drawRows(view: View, first: number, last: number, top: number): void {
     const needed = Math.ceil(this.size.height / ROW) + 3;
     while (this.pool.length < needed) this.pool.push(this.rowElements());
-    const used = new Set<number>();
-    for (let index = first; index < last; index += 1) {
-      const slot = index % this.pool.length;
-      used.add(slot);
-      const elements = this.pool[slot];
-      this.fill(view, elements, index);
-      elements.row.style.transform = `translateY(${index * ROW - top}px)`;
-      elements.row.hidden = false;
+    const size = this.pool.length;
+    const start = first - (first % size);
+    for (let slot = 0; slot < size; slot += 1) {
+      const index = start + slot + (start + slot < first ? size : 0);
+      const { row } = this.pool[slot];
+      const isShown = index < last;
+      if (row.hidden === isShown) row.hidden = !isShown;
+      if (!isShown) continue;
+      this.fill(view, this.pool[slot], index);
+      // Rows that are moved by a transform are not painted again.
+      row.style.transform = `translateY(${index * ROW - top}px)`;
     }
-    this.pool.forEach((elements, slot) => {
-      if (!used.has(slot)) elements.row.hidden = true;
-    });
     const index = view.selected >= 0 ? view.index[view.selected] : -1;
-    const active = index >= first && index < last ? this.pool[index % this.pool.length].row.id : undefined;
+    const active = index >= first && index < last ? this.pool[index % size].row.id : undefined;
     if (active === undefined) this.grid.removeAttribute("aria-activedescendant");
-    else this.grid.setAttribute("aria-activedescendant", active);
+    else attribute(this.grid, "aria-activedescendant", active);
   }
 
   private fill(view: View, elements: RowElements, index: number): void {
@@ -220,7 +223,7 @@ export class Waterfall extends Drawing {
     if (isError) facts.push("error");
     if (isFailed) facts.push("failed");
     line.setAttribute("aria-label", isMissing ? missing : facts.join(", "));
-    elements.indent.style.width = `${Math.min(tree.depth[row], DEEPEST_INDENT) * INDENT}px`;
+    elements.cell.style.paddingLeft = `${Math.min(tree.depth[row], DEEPEST_INDENT) * INDENT}px`;
     elements.toggle.textContent = isOpen === undefined ? "" : isOpen ? "▾" : "▸";
     elements.toggle.dataset.toggle = isOpen === undefined ? "" : String(row);
     elements.mark.className = isFailed ? "wf-mark failed" : isError ? "wf-mark error" : "wf-mark";
@@ -257,7 +260,8 @@ export class Waterfall extends Drawing {
     const { lacking } = drawBars(context, view, { first, last, top, width, times: this.eventTimes });
     this.onEvents(lacking);
     const { services } = view.trace;
-    this.canvas.setAttribute(
+    attribute(
+      this.canvas,
       "aria-label",
       `Times of ${view.rows.length} rows of ${services.length} services, ${duration(view.to - view.from)} in all`,
     );
@@ -293,7 +297,6 @@ export class Waterfall extends Drawing {
       return one;
     };
     const name = cell("wf-name");
-    const indent = element("span", "wf-indent", name);
     const toggle = element("span", "wf-toggle", name);
     const mark = element("span", "wf-mark", name);
     const text = element("span", "wf-text", name);
@@ -304,7 +307,7 @@ export class Waterfall extends Drawing {
     const length = cell("wf-duration");
     return {
       row,
-      indent,
+      cell: name,
       toggle,
       mark,
       name: text,
@@ -317,10 +320,9 @@ export class Waterfall extends Drawing {
   }
 
   private onClick(event: MouseEvent): void {
-    const target = event.target as HTMLElement;
-    const row = Number(target.closest<HTMLElement>(".wf-row")?.dataset.row ?? -1);
+    const row = rowAt(event);
     if (row < 0 || this.view === undefined) return;
-    if (target.dataset.toggle) {
+    if ((event.target as HTMLElement).dataset.toggle) {
       this.view.setCollapsed(row, !this.view.isCollapsed(row));
       return;
     }
@@ -385,6 +387,11 @@ export class Waterfall extends Drawing {
     act();
     if (view.selected !== before) this.onSelect(view.selected);
   }
+}
+
+/** The row that something happened at, or -1. */
+function rowAt(event: Event): number {
+  return Number((event.target as HTMLElement).closest<HTMLElement>(".wf-row")?.dataset.row ?? -1);
 }
 
 /** Whether a row was searched for; a group is if one of its members was. */

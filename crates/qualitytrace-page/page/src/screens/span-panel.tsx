@@ -1,7 +1,7 @@
 /** One span in full. */
-import { useQueries, useQuery } from "@tanstack/react-query";
+import { queryOptions, useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { type ReactNode, useEffect, useState } from "react";
 import { type Source, type SpanDetail, span } from "../api/requests";
 import { convention } from "../text/conventions";
 import { counted, duration, nanoseconds, shown } from "../text/format";
@@ -22,9 +22,24 @@ export interface AssertTarget {
   proposal?: { left: string; comparator: string; expected: string; type: string };
 }
 
+/** Details that were asked for so many milliseconds ago are not asked for again. */
+const FRESH = 10_000;
+
+/** The request for a span in full. */
+export const spanQuery = (source: Source, id: string) =>
+  queryOptions({ queryKey: ["span", source, id], queryFn: () => span(source, id), staleTime: FRESH });
+
+/** What is known of a span before its details have come. */
+export type SpanHead = Pick<
+  SpanDetail,
+  "spanId" | "name" | "service" | "kind" | "duration" | "end" | "status" | "statusMessage"
+>;
+
 export function SpanPanel(props: {
   source: Source;
   spanId: string;
+  /** Undefined for a span that has not arrived. */
+  head: SpanHead | undefined;
   /** How many nanoseconds it starts before its parent. */
   ahead: number;
   /** The spans of this trace that have links. */
@@ -36,29 +51,28 @@ export function SpanPanel(props: {
   const { source, spanId, ahead, linking, onShow, onClose, onAssert } = props;
   const [tab, setTab] = useState<(typeof TABS)[number]>("Attributes");
   const [filter, setFilter] = useState("");
-  const detail = useQuery({
-    queryKey: ["span", source, spanId],
-    queryFn: () => span(source, spanId),
-    placeholderData: (before) => before,
-  });
+  const detail = useQuery(spanQuery(source, spanId));
   const it = detail.data;
+  const head = it ?? props.head;
   useEffect(() => {
     if (it?.spanId === spanId) performance.mark("qt:details");
   }, [it, spanId]);
   return (
     <aside className="panel" aria-label="Span details">
       {detail.isError && <Problem error={detail.error} retry={() => detail.refetch()} />}
-      {it === undefined && detail.isPending && <Loading />}
-      {it !== undefined && (
+      {head === undefined && detail.isPending && <Loading />}
+      {head !== undefined && (
         <>
           <header className="panel-head">
-            <h2>{shown(it.name, 300)}</h2>
-            <Copy text={permalink(it.spanId)} name="Copy link to this span" icon="link" />
+            <h2>{shown(head.name, 300)}</h2>
+            <Copy text={permalink(head.spanId)} name="Copy link to this span" icon="link" />
             <button type="button" className="quiet small" aria-label="Close details" onClick={onClose}>
               <Icon name="close" />
             </button>
           </header>
-          <Facts it={it} ahead={ahead} onAssert={onAssert} />
+          <Facts it={head} ahead={ahead} onAssert={onAssert}>
+            {it !== undefined && <Dropped it={it} />}
+          </Facts>
           <div className="tabs small" role="tablist" aria-label="Span">
             {TABS.map((name) => (
               <button
@@ -68,7 +82,7 @@ export function SpanPanel(props: {
                 aria-selected={tab === name}
                 onClick={() => setTab(name)}
               >
-                {name} {badge(it, name)}
+                {name} {it !== undefined && badge(it, name)}
               </button>
             ))}
           </div>
@@ -83,13 +97,17 @@ export function SpanPanel(props: {
                   value={filter}
                   onChange={(event) => setFilter(event.target.value)}
                 />
-                <Attributes it={it} filter={filter} onAssert={onAssert} />
+                {it !== undefined && <Attributes it={it} filter={filter} onAssert={onAssert} />}
               </>
             )}
-            {tab === "Events" && <Events it={it} />}
-            {tab === "Links" && <Links it={it} source={source} linking={linking} onShow={onShow} />}
-            {tab === "Logs" && <Logs it={it} />}
-            {tab === "Raw" && <pre className="raw">{JSON.stringify(it, null, 2).slice(0, 200_000)}</pre>}
+            {tab === "Events" && it !== undefined && <Events it={it} />}
+            {tab === "Links" && it !== undefined && (
+              <Links it={it} source={source} linking={linking} onShow={onShow} />
+            )}
+            {tab === "Logs" && it !== undefined && <Logs it={it} />}
+            {tab === "Raw" && it !== undefined && (
+              <pre className="raw">{JSON.stringify(it, null, 2).slice(0, 200_000)}</pre>
+            )}
           </div>
         </>
       )}
@@ -97,8 +115,13 @@ export function SpanPanel(props: {
   );
 }
 
-function Facts(props: { it: SpanDetail; ahead: number; onAssert?: (target: AssertTarget) => void }) {
-  const { it, ahead, onAssert } = props;
+function Facts(props: {
+  it: SpanHead;
+  ahead: number;
+  onAssert?: (target: AssertTarget) => void;
+  children: ReactNode;
+}) {
+  const { it, ahead, onAssert, children } = props;
   const length = nanoseconds(it.duration) ?? 0;
   return (
     <dl className="facts">
@@ -135,20 +158,26 @@ function Facts(props: { it: SpanDetail; ahead: number; onAssert?: (target: Asser
           </dd>
         </>
       )}
-      {it.droppedAttributes + it.droppedEvents + it.droppedLinks > 0 && (
-        <>
-          <dt>Dropped</dt>
-          <dd className="inconclusive">
-            by its sender: {counted(it.droppedAttributes, "attribute")}, {counted(it.droppedEvents, "event")},{" "}
-            {counted(it.droppedLinks, "link")}
-          </dd>
-        </>
-      )}
+      {children}
       <dt>Span id</dt>
       <dd className="mono">
         {it.spanId.slice(0, 8)} <Copy text={it.spanId} name="Copy span id" />
       </dd>
     </dl>
+  );
+}
+
+/** What the sender of a span left out. */
+function Dropped({ it }: { it: SpanDetail }) {
+  if (it.droppedAttributes + it.droppedEvents + it.droppedLinks === 0) return null;
+  return (
+    <>
+      <dt>Dropped</dt>
+      <dd className="inconclusive">
+        by its sender: {counted(it.droppedAttributes, "attribute")}, {counted(it.droppedEvents, "event")},{" "}
+        {counted(it.droppedLinks, "link")}
+      </dd>
+    </>
   );
 }
 
@@ -347,7 +376,7 @@ function useLinkedFrom(it: SpanDetail, source: Source, linking: readonly string[
     queries: linking
       .filter((id) => id !== it.spanId)
       .slice(0, MOST_LINKING)
-      .map((id) => ({ queryKey: ["span", source, id], queryFn: () => span(source, id), staleTime: 60_000 })),
+      .map((id) => spanQuery(source, id)),
   });
   const leadsHere = (link: SpanDetail["links"][number]) =>
     link.traceId === it.traceId && link.spanId === it.spanId;

@@ -1,4 +1,5 @@
 /** A trace, wherever it is shown: search, minimap, waterfall and the selected span. */
+import { useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { columns, type Source } from "../api/requests";
 import type { Drawing } from "../draw/drawing";
@@ -6,14 +7,14 @@ import { Flame } from "../draw/flame";
 import { Minimap } from "../draw/minimap";
 import { Waterfall } from "../draw/waterfall";
 import { counted, duration, readDuration } from "../text/format";
-import { FLAG } from "../trace/columns";
+import { FLAG, KINDS, STATUSES } from "../trace/columns";
 import { Follower } from "../trace/follower";
 import { View } from "../trace/view";
 import { Loading, Problem } from "../ui/parts";
 import { onThemeChange } from "../ui/theme";
 import { useEventTimes } from "./event-times";
 import { useTyped } from "./filters";
-import { type AssertTarget, MOST_LINKING, SpanPanel } from "./span-panel";
+import { type AssertTarget, MOST_LINKING, type SpanHead, SpanPanel, spanQuery } from "./span-panel";
 import { TraceGraph } from "./trace-graph";
 import { TraceSearch } from "./trace-search";
 import { TraceTable } from "./trace-table";
@@ -93,7 +94,7 @@ export function TraceView(props: TraceViewProps) {
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a failed span may be among the new ones
   useEffect(() => {
-    view?.setMarks((failedSpans ?? []).map((id) => view.trace.row(id)));
+    view?.setMarks(view.trace.rowsOf(failedSpans ?? []));
   }, [view, failedSpans, version]);
 
   if (follower.error !== undefined && follower.trace.total === 0) {
@@ -146,6 +147,7 @@ export function TraceView(props: TraceViewProps) {
           <SpanPanel
             source={source}
             spanId={wanted}
+            head={headOf(view, wanted)}
             ahead={view.ahead(view.trace.row(wanted))}
             linking={linkingSpans(view)}
             onShow={(span) => onSearch({ span }, false)}
@@ -156,6 +158,23 @@ export function TraceView(props: TraceViewProps) {
       </div>
     </div>
   );
+}
+
+/** What the columns say about a span. */
+function headOf({ trace }: View, spanId: string): SpanHead | undefined {
+  const row = trace.row(spanId);
+  if (row < 0) return undefined;
+  const isOpen = (trace.flags[row] & FLAG.open) !== 0;
+  return {
+    spanId,
+    name: trace.nameOf(row),
+    service: trace.serviceOf(row),
+    kind: KINDS[trace.kind[row]],
+    duration: String(trace.duration[row]),
+    end: isOpen ? null : "",
+    status: STATUSES[trace.status[row]],
+    statusMessage: "",
+  };
 }
 
 /** The first spans that have links. */
@@ -288,6 +307,7 @@ function Canvas(props: {
 }) {
   const { source, view, isLive, onSelect, onEscape } = props;
   const events = useEventTimes(source, view);
+  const queries = useQueryClient();
   const { host, drawing: waterfall } = useDrawing(Waterfall, view);
   // biome-ignore lint/correctness/useExhaustiveDependencies: each view is measured
   useEffect(() => {
@@ -298,6 +318,10 @@ function Canvas(props: {
     const made = waterfall.current;
     if (made === undefined) return;
     made.onSelect = onSelect;
+    // The details are on their way before the button of the mouse comes up.
+    made.onPress = (row) => {
+      if (view.isSpan(row)) void queries.prefetchQuery(spanQuery(source, view.trace.id(row)));
+    };
     made.onOpen = onSelect;
     made.onEscape = onEscape;
     made.onEvents = events.ask;
