@@ -150,7 +150,8 @@ export async function withServer(
 /** The id of the span with this number. */
 export const spanId = (number: number) => number.toString(16).padStart(16, "0");
 
-async function demo(): Promise<Server> {
+/** The demo shop with a bug, and two runs of each of its tests. */
+export async function demo(): Promise<Server> {
   const args = ["demo", "--keep", "--break", "n-plus-one-queries", "--repeat", "2"];
   const { child, found, said } = await start(
     args,
