@@ -164,8 +164,12 @@ export async function current(kind: Single) {
   const headers = { Accept: "text/yaml" };
   const shown = await text(`/api/${kind}/current`, { headers });
   const isWritten = shown.headers.get("ETag") !== '"0"';
-  const found = isWritten ? await text(`/api/${kind}/current/source`, { headers }) : shown;
-  return { text: found.text, etag: found.headers.get("ETag") ?? "*" };
+  if (isWritten) {
+    const found = await text(`/api/${kind}/current/source`, { headers });
+    return { text: found.text, etag: found.headers.get("ETag") ?? "*" };
+  }
+  // Nobody has created the defaults: the time is that of the server's start, and no part of a definition.
+  return { text: shown.text.replace(/^ *createdAt: .*\n?/m, ""), etag: shown.headers.get("ETag") ?? "*" };
 }
 
 /** Tries the connection to the data store that is in force, step by step. */

@@ -9,6 +9,8 @@ export const ROW = 24;
 const BAR = 10;
 /** Ticks of a span beyond this number are not drawn. */
 const MOST_TICKS = 100;
+/** The width of a label of the ruler; one that would be cut at the end is left out. */
+const LABEL = 56;
 
 interface Area {
   /** The rows from `first` on, up to `last`, where the first pixel of the list is at -`top`. */
@@ -160,14 +162,14 @@ export function drawRuler(
   const [begin, end] = (axis.gap === undefined ? [] : [axis.gap.from, axis.gap.to]).map(
     (moment) => axis.share(moment) * width,
   );
-  const isHidden = (at: number) => begin !== undefined && at > begin - 56 && at < begin + 60;
+  const isHidden = (at: number) => begin !== undefined && at > begin - LABEL && at < begin + LABEL;
   context.fillStyle = colours.line;
   for (const part of axis.parts()) {
     const most = Math.floor((width * part.share) / 110);
     for (const moment of ticks(part.from - tree.from, part.to - tree.from, Math.max(1, most))) {
       const at = axis.share(moment + tree.from) * width;
       context.fillRect(Math.round(at), 0, 1, height);
-      if (most > 0 && !isHidden(at)) label(moment === 0 ? "0" : duration(moment), at);
+      if (most > 0 && at <= width - LABEL && !isHidden(at)) label(moment === 0 ? "0" : duration(moment), at);
     }
   }
   if (axis.gap !== undefined) {

@@ -183,7 +183,7 @@ export function EventsTab({ live }: { live: Live }) {
             <tr key={event.seq}>
               <td className="right number">{duration(Number(event.at) - began)}</td>
               <th scope="row">{event.what}</th>
-              <td className="faint">{told(event)}</td>
+              <td className="faint told">{told(event)}</td>
             </tr>
           ))}
         </tbody>

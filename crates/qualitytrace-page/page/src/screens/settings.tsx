@@ -75,20 +75,22 @@ function Resource({ kind, title }: { kind: Single; title: string }) {
       />
       {problem !== undefined && <Problem error={problem} />}
       {kind === "datastores" && mayChange && <ConnectionTest />}
-      <footer>
-        {isSaved && !isChanged && <span className="saved">Saved</span>}
-        <span className="grow" />
-        {isChanged && (
-          <>
-            <button type="button" onClick={() => setText(undefined)}>
-              Discard
-            </button>
-            <button type="button" className="primary" onClick={save}>
-              Save
-            </button>
-          </>
-        )}
-      </footer>
+      {(isChanged || isSaved) && (
+        <footer>
+          {isSaved && !isChanged && <span className="saved">Saved</span>}
+          <span className="grow" />
+          {isChanged && (
+            <>
+              <button type="button" onClick={() => setText(undefined)}>
+                Discard
+              </button>
+              <button type="button" className="primary" onClick={save}>
+                Save
+              </button>
+            </>
+          )}
+        </footer>
+      )}
     </div>
   );
 }

@@ -137,20 +137,22 @@ function Definition({ id, mayChange }: { id: string; mayChange: boolean }) {
       {theirs !== undefined && text !== undefined && (
         <Conflict theirs={theirs.text} mine={text} onMine={() => save(theirs.etag)} onTheirs={forget} />
       )}
-      <footer>
-        {said !== undefined && !isChanged && <span className="saved">{said}</span>}
-        <span className="grow" />
-        {isChanged && (
-          <>
-            <button type="button" onClick={forget}>
-              Discard
-            </button>
-            <button type="button" className="primary" onClick={() => save(stored.data.etag)}>
-              Save
-            </button>
-          </>
-        )}
-      </footer>
+      {(isChanged || said !== undefined) && (
+        <footer>
+          {said !== undefined && !isChanged && <span className="saved">{said}</span>}
+          <span className="grow" />
+          {isChanged && (
+            <>
+              <button type="button" onClick={forget}>
+                Discard
+              </button>
+              <button type="button" className="primary" onClick={() => save(stored.data.etag)}>
+                Save
+              </button>
+            </>
+          )}
+        </footer>
+      )}
     </div>
   );
 }

@@ -56,16 +56,18 @@ export function Versions(props: {
   const error = text.error ?? before.error;
   return (
     <div className="scroll versions">
-      <div className="filters">
-        {choose("version", "Version", version)}
-        {choose("with", "Compared with", other)}
-        <span className="grow" />
-        {mayChange && version !== last && (
-          <button type="button" disabled={text.data === undefined} onClick={restore}>
-            Restore version {version}
-          </button>
-        )}
-      </div>
+      {last > 1 && (
+        <div className="filters">
+          {choose("version", "Version", version)}
+          {choose("with", "Compared with", other)}
+          <span className="grow" />
+          {mayChange && version !== last && (
+            <button type="button" disabled={text.data === undefined} onClick={restore}>
+              Restore version {version}
+            </button>
+          )}
+        </div>
+      )}
       {problem !== undefined && <Problem error={problem} />}
       {error !== null && <Problem error={error} />}
       {(text.isPending || before.isPending) && <Loading />}
