@@ -13,7 +13,8 @@ const everything = process.env.QUALITYTRACE_SCREENSHOTS;
 
 async function settled(page: Page): Promise<void> {
   await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
-  await expect(page.locator("[aria-busy=true]")).toHaveCount(0);
+  // A debug build takes its time for 50,000 spans.
+  await expect(page.locator("[aria-busy=true]")).toHaveCount(0, { timeout: 60_000 });
   await page.evaluate(() => document.fonts.ready);
   // Two frames: rows, then bars.
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));

@@ -127,6 +127,13 @@ test("spans are found by text and by selector, and a mistake is marked", async (
   await expect(shop.getByText("Nearest:")).toBeVisible();
 });
 
+test("a search in the address marks names before the server has answered", async ({ shop, demo }) => {
+  await shop.route("**/select", () => {});
+  await shop.goto(`${demo.url}/test/shop-checkout/run/2/trace?q=authorize`);
+  await expect(shop.getByRole("row", { name: /^POST \/checkout/ })).toHaveClass(/dim/);
+  await expect(shop.getByRole("row", { name: /^authorize card/ })).not.toHaveClass(/dim/);
+});
+
 test("a trace is read with the keyboard", async ({ shop, demo }) => {
   await shop.goto(`${demo.url}/test/shop-checkout/run/2/trace`);
   const grid = shop.getByRole("treegrid", { name: "Spans" });

@@ -79,7 +79,10 @@ export function TraceSearch(props: {
     performance.mark("qt:matches");
   }, [view, query]);
 
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a key alone changes nothing that the server found
   useEffect(() => {
+    // Until the server has answered, what the page has marked stays.
+    if (found === undefined && query.trim() !== "") return;
     view?.setMatches(found === undefined || found.error !== undefined ? undefined : found.rows, isOnly);
     performance.mark("qt:found");
   }, [view, found, isOnly]);
