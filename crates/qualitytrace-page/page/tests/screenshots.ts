@@ -50,6 +50,7 @@ test("pictures of the documentation", async ({ shop, demo }) => {
   await shoot(shop, DOCS, "page-draft", "dark");
   await shop.goto(`${demo.url}/tests`);
   await shoot(shop, DOCS, "page-tests", "light");
+  await shop.setViewportSize({ width: 1440, height: 640 });
   await shop.goto(`${demo.url}${RUN}/trace?view=graph`);
   await shoot(shop, DOCS, "page-graph", "light");
 });
