@@ -6,6 +6,7 @@
 mod azure;
 mod clickhouse;
 mod connection;
+mod credentials;
 mod elastic;
 mod error;
 mod grpc;
@@ -21,6 +22,7 @@ mod spans;
 mod sumo_logic;
 mod tempo;
 mod tls;
+mod xray;
 mod zipkin;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,6 +41,7 @@ use self::search::{Layout, Page, Search};
 use self::signalfx::SignalFx;
 use self::sumo_logic::SumoLogic;
 use self::tempo::Tempo;
+use self::xray::XRay;
 use self::zipkin::Zipkin;
 use crate::config::Live;
 use crate::trigger::{Endpoint, Failure, Gate, Reason};
@@ -85,6 +88,7 @@ enum Client {
     Tempo(Tempo),
     Search(Search),
     SignalFx(SignalFx),
+    XRay(XRay),
     Azure(Azure),
     SumoLogic(SumoLogic),
     Zipkin(Zipkin),
@@ -127,20 +131,11 @@ impl DataStore {
             Source::OpenSearch(index) => Client::Search(Search::new(Layout::OpenSearch, index, gate, limit)?),
             Source::ElasticApm(index) => Client::Search(Search::new(Layout::ElasticApm, index, gate, limit)?),
             Source::SignalFx(signalfx) => Client::SignalFx(SignalFx::new(signalfx, gate, limit)?),
+            Source::AwsXray(xray) => Client::XRay(XRay::new(xray, gate, limit)?),
             Source::AzureAppInsights(azure) => Client::Azure(Azure::new(azure, gate, limit)?),
             Source::SumoLogic(sumo) => Client::SumoLogic(SumoLogic::new(sumo, gate, limit)?),
             Source::Zipkin(client) => Client::Zipkin(Zipkin::new(client, gate, limit)?),
             Source::ClickHouse(table) => Client::ClickHouse(ClickHouse::new(table, gate, limit)?),
-            Source::AwsXray(_) => {
-                return Err(Failure::told(
-                    Reason::Unsupported,
-                    format!(
-                        "this server cannot read traces from a data store of type `{}` yet; let the Collector send a \
-                         copy of the spans to this server, and use a data store of type `otlp`",
-                        source.kind()
-                    ),
-                ));
-            }
             Source::Received(_) => {
                 let message = "traces are sent to this server, there is nothing to query".to_owned();
                 return Err(Failure::told(Reason::Unsupported, message));
@@ -156,6 +151,7 @@ impl DataStore {
             Client::Tempo(_) => tempo::NAME,
             Client::Search(search) => search.name(),
             Client::SignalFx(_) => signalfx::NAME,
+            Client::XRay(_) => xray::NAME,
             Client::Azure(_) => azure::NAME,
             Client::SumoLogic(_) => sumo_logic::NAME,
             Client::Zipkin(_) => zipkin::NAME,
@@ -170,6 +166,7 @@ impl DataStore {
             Client::Tempo(client) => vec![client.endpoint()],
             Client::Search(search) => search.endpoints(),
             Client::SignalFx(client) => vec![client.endpoint()],
+            Client::XRay(client) => vec![client.endpoint()],
             Client::Azure(client) => vec![client.endpoint()],
             Client::SumoLogic(client) => vec![client.endpoint()],
             Client::Zipkin(client) => vec![client.endpoint()],
@@ -179,7 +176,7 @@ impl DataStore {
 
     /// Whether it is a service on the internet, which takes seconds until a span can be read and counts requests.
     fn is_hosted(&self) -> bool {
-        matches!(self.client, Client::SignalFx(_) | Client::Azure(_) | Client::SumoLogic(_))
+        matches!(self.client, Client::SignalFx(_) | Client::XRay(_) | Client::Azure(_) | Client::SumoLogic(_))
     }
 
     /// Fetches what the store has of a trace. Nothing is received if it does not know the trace.
@@ -189,6 +186,7 @@ impl DataStore {
             Client::Tempo(client) => client.fetch(received).await,
             Client::Search(client) => client.fetch(received).await,
             Client::SignalFx(client) => client.fetch(received).await,
+            Client::XRay(client) => client.fetch(received).await,
             Client::Azure(client) => client.fetch(received).await,
             Client::SumoLogic(client) => client.fetch(received).await,
             Client::Zipkin(client) => client.fetch(received).await,
@@ -203,6 +201,7 @@ impl DataStore {
             Client::Tempo(client) => client.probe().await,
             Client::Search(client) => client.probe().await,
             Client::SignalFx(client) => client.probe().await,
+            Client::XRay(client) => client.probe().await,
             Client::Azure(client) => client.probe().await,
             Client::SumoLogic(client) => client.probe().await,
             Client::Zipkin(client) => client.probe().await,

@@ -32,7 +32,7 @@ const BANNED: [(&str, &str); 5] = [
     ("tracing-log", "log lines are events of `tracing`"),
 ];
 /// Crates that are there in several versions, and who holds them back. Each costs build time.
-const DUPLICATES: [(&str, &str); 21] = [
+const DUPLICATES: [(&str, &str); 23] = [
     ("base64", "sqlx and tonic use 0.22"),
     ("bitflags", "ariadne of apollo-compiler uses 1"),
     ("block-buffer", "rsasl uses digest 0.10"),
@@ -46,9 +46,11 @@ const DUPLICATES: [(&str, &str); 21] = [
     ("logos", "protox-parse uses 0.15"),
     ("logos-codegen", "protox-parse uses 0.15"),
     ("logos-derive", "protox-parse uses 0.15"),
+    ("quick-xml", "quick-junit uses 0.41"),
     ("rand", "rsasl uses 0.8, opentelemetry_sdk uses 0.9, sqlx uses 0.10"),
     ("rand_chacha", "rsasl uses rand 0.8"),
     ("rand_core", "rsasl uses rand 0.8, opentelemetry_sdk uses rand 0.9"),
+    ("sha1", "tungstenite uses 0.10"),
     ("sha2", "rsasl uses 0.10"),
     ("syn", "prost-derive, tracing-attributes and logos use 2"),
     ("thiserror", "jsonpath-rust of apollo-compiler uses 1"),

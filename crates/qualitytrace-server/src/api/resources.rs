@@ -12,7 +12,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use qualitytrace_core::definition::source::{DataStore, Source};
+use qualitytrace_core::definition::source::DataStore;
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Stored, secrets};
 use qualitytrace_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -42,8 +42,6 @@ pub(super) use reading::{placed, stored_resource, stored_suite, stored_test};
 
 /// The header with warnings about a stored definition.
 const WARNING: &str = "x-qualitytrace-warning";
-/// The warning about data stores that spans cannot be fetched from.
-const NOT_ASKED: &str = "traces are not fetched from AWS X-Ray yet: let the Collector send a copy of the spans to this server over OTLP";
 /// The most warnings in one response.
 const WARNINGS: usize = 20;
 
@@ -280,9 +278,8 @@ async fn store(
     let media = Media::of_answer(headers);
     let outcome = async {
         let expected = if mode == Mode::Create { Expected::Anything } else { expected(headers)? };
-        let mut body = Body::read(kind, Media::of_body(headers), body, in_path, strictness)?;
+        let body = Body::read(kind, Media::of_body(headers), body, in_path, strictness)?;
         let answer = put(app, kind, tenant, mode, &expected, &body).await?;
-        body.warnings.extend(is_not_asked(&body.resource).then(|| NOT_ASKED.to_owned()));
         Ok::<_, ApiError>((answer, body.warnings))
     };
     match outcome.await {
@@ -292,11 +289,6 @@ async fn store(
         Ok((None, _)) => media.empty(StatusCode::NOT_FOUND),
         Err(problem) => problem.in_form(media),
     }
-}
-
-/// Whether it is a data store that spans cannot be fetched from.
-fn is_not_asked(resource: &Resource) -> bool {
-    matches!(resource, Resource::DataStore(store) if matches!(store.source, Source::AwsXray(_)))
 }
 
 /// Stores a parsed body. `None` when the resource had to exist and does not.

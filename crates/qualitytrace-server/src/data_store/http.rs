@@ -17,7 +17,8 @@ use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason, Resolver, Ro
 
 /// How long a connection may take.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-const USER_AGENT: &str = concat!("qualitytrace/", env!("CARGO_PKG_VERSION"));
+/// Who asks.
+pub(super) const USER_AGENT: &str = concat!("qualitytrace/", env!("CARGO_PKG_VERSION"));
 /// Characters of an error's body that are shown.
 const SHOWN: usize = 200;
 /// The longest wait that a store may ask for.

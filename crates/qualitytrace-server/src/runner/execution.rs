@@ -267,8 +267,12 @@ impl Execution {
     }
 }
 
+/// A new trace id: the time in seconds, without which older agents of AWS X-Ray drop a trace, and random bytes.
 pub(super) fn random_trace_id() -> TraceId {
-    std::iter::repeat_with(rand::random).find_map(TraceId::from_bytes).unwrap_or_else(random_trace_id)
+    let seconds = crate::clock::now().as_nanos() / 1_000_000_000;
+    let mut bytes: [u8; 16] = rand::random();
+    bytes[..4].copy_from_slice(&u32::try_from(seconds).unwrap_or_default().to_be_bytes());
+    TraceId::from_bytes(bytes).unwrap_or_else(random_trace_id)
 }
 
 fn random_span_id() -> SpanId {

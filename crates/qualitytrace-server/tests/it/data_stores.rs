@@ -4,8 +4,10 @@ mod jaeger;
 mod masked_secrets;
 mod over_http;
 mod search;
+mod sigv4;
 mod stand_in;
 mod wrong_settings;
+mod xray;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,7 @@
 //! `datastore test` and `datastore collector-config`.
 
+mod machine;
+
 use std::process::{Command, Output};
 
 use crate::late_spans_load::program::Served;

@@ -1,0 +1,119 @@
+//! Credentials of the machine that the server runs on: its environment, its files, its cloud's services.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+
+use super::{run, text};
+use crate::late_spans_load::program::Served;
+use crate::program;
+
+/// A request to a stand-in: method and path, headers, body.
+#[derive(Debug, Clone)]
+struct Asked {
+    line: String,
+    headers: HeaderMap,
+    body: String,
+}
+
+impl Asked {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
+type Handler = fn(&Asked) -> (u16, String);
+type Log = Arc<Mutex<Vec<Asked>>>;
+
+/// Starts a stand-in of a cloud. Returns its address, and what it is asked.
+async fn cloud(handler: Handler) -> (String, Log) {
+    let log = Log::default();
+    let router = Router::new().fallback(answer).with_state((handler, Arc::clone(&log)));
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (format!("http://{address}"), log)
+}
+
+async fn answer(State((handler, log)): State<(Handler, Log)>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body: Bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+    let asked = Asked {
+        line: format!("{} {}", parts.method, parts.uri),
+        headers: parts.headers,
+        body: String::from_utf8_lossy(&body).into_owned(),
+    };
+    let (status, body) = handler(&asked);
+    log.lock().unwrap().push(asked);
+    (StatusCode::from_u16(status).unwrap(), body).into_response()
+}
+
+/// Tests the connection of a data store with a server that has these variables. Returns what is printed.
+async fn tested(variables: &[(&str, &str)], spec: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let quiet = ["--server.httpPort", "0", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"];
+    let arguments = [&quiet[..], &["--database-url", "sqlite::memory:"]].concat();
+    let server = Served::start_in(program(), variables, &arguments).await;
+    std::fs::write(folder.path().join("store.yaml"), format!("type: DataStore\nspec:\n  name: S\n{spec}"))
+        .unwrap();
+    let url = format!("http://{}", server.http);
+    let ended = run(folder.path(), &["datastore", "test", "-f", "store.yaml", "--server-url", &url]);
+    format!("{}{}", text(&ended.stdout), text(&ended.stderr))
+}
+
+fn xray(asked: &Asked) -> (u16, String) {
+    let gives = |key: &str| {
+        let expires = "2099-01-01T00:00:00Z";
+        format!(
+            "{{\"Code\":\"Success\",\"AccessKeyId\":\"{key}\",\"SecretAccessKey\":\"s\",\"Token\":\"t\",\"Expiration\":\"{expires}\"}}"
+        )
+    };
+    match asked.line.as_str() {
+        "PUT /latest/api/token" => (200, "word".to_owned()),
+        _ if asked.line.starts_with("GET ") && asked.header("x-aws-ec2-metadata-token") != "word" => {
+            (401, String::new())
+        }
+        "GET /latest/meta-data/iam/security-credentials/" => (200, "reader".to_owned()),
+        "GET /latest/meta-data/iam/security-credentials/reader" => (200, gives("AKIDROLE")),
+        "POST /Traces" => (200, "{\"Traces\":[],\"UnprocessedTraceIds\":[]}".to_owned()),
+        _ => (404, String::new()),
+    }
+}
+
+#[tokio::test]
+async fn xray_is_asked_with_the_credentials_of_the_machine() {
+    let (url, log) = cloud(xray).await;
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join(".aws")).unwrap();
+    let profile = "[work]\naws_access_key_id = AKIDWORK\naws_secret_access_key = s\n";
+    std::fs::write(home.path().join(".aws/credentials"), profile).unwrap();
+    let (home, nowhere) = (home.path().to_str().unwrap(), "http://127.0.0.1:1");
+    let spec =
+        format!("  type: awsxray\n  awsxray: {{useDefaultAuth: true, region: eu-central-1, url: '{url}'}}\n");
+    let environment = [("HOME", home), ("AWS_ACCESS_KEY_ID", "AKIDENV"), ("AWS_SECRET_ACCESS_KEY", "s")];
+    let of_profile =
+        [("HOME", home), ("AWS_PROFILE", "work"), ("AWS_EC2_METADATA_SERVICE_ENDPOINT", nowhere)];
+    let of_instance = [("HOME", home), ("AWS_EC2_METADATA_SERVICE_ENDPOINT", url.as_str())];
+    for (variables, key) in
+        [(&environment[..], "AKIDENV"), (&of_profile[..], "AKIDWORK"), (&of_instance[..], "AKIDROLE")]
+    {
+        log.lock().unwrap().clear();
+        let out = tested(variables, &spec).await;
+        assert!(out.contains("fetch           passed"), "{key}: {out}");
+        let asked = log.lock().unwrap().clone();
+        let signed: Vec<&Asked> = asked.iter().filter(|asked| asked.line == "POST /Traces").collect();
+        let [one] = signed[..] else { panic!("{key}: {asked:?}") };
+        let scope = format!("AWS4-HMAC-SHA256 Credential={key}/");
+        assert!(one.header("authorization").starts_with(&scope), "{key}: {one:?}");
+        assert!(one.header("authorization").contains("/eu-central-1/xray/aws4_request,"), "{one:?}");
+        assert_eq!(one.header("x-amz-security-token"), if key == "AKIDROLE" { "t" } else { "" });
+        assert!(one.body.starts_with("{\"TraceIds\":[\"1-"), "{one:?}");
+    }
+    let none = [("HOME", home), ("AWS_EC2_METADATA_SERVICE_ENDPOINT", nowhere)];
+    let out = tested(&none, &spec).await;
+    assert!(out.contains("authentication  failed") && out.contains("no AWS credentials"), "{out}");
+}
