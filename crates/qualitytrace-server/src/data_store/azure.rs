@@ -1,5 +1,7 @@
 //! Azure Application Insights: a Kusto query for the rows of a trace.
 
+mod identity;
+
 use std::collections::BTreeMap;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -14,6 +16,7 @@ use reqwest::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use self::identity::Identity;
 use super::error::FetchError;
 use super::http::{Answer, Http, Settings};
 use super::received::Received;
@@ -44,7 +47,16 @@ const OWN: [&str; 9] = [
 pub(super) struct Azure {
     http: Http,
     resource: String,
-    token: String,
+    login: Login,
+}
+
+/// Where the token comes from.
+#[derive(Debug)]
+enum Login {
+    /// The definition.
+    Token(String),
+    /// Azure Active Directory.
+    Identity(Identity),
 }
 
 #[derive(Deserialize)]
@@ -68,12 +80,6 @@ type Row = Map<String, Value>;
 impl Azure {
     /// Creates the client.
     pub(super) fn new(azure: &Definition, gate: &Gate, limit: u64) -> Result<Self, Failure> {
-        if azure.access_token.trim().is_empty() {
-            let message = "the data store has no `accessToken`; get one with `az account get-access-token --resource \
-                           https://api.loganalytics.io`, or let the Collector send spans to this server \
-                           (`connectionType: collector`)";
-            return Err(Failure::told(Reason::Unsupported, message.to_owned()));
-        }
         let none: [(String, Text); 0] = [];
         let settings = Settings {
             name: NAME,
@@ -82,11 +88,21 @@ impl Azure {
             headers: &none,
             certificates: Certificates { verify: true, ..Certificates::default() },
         };
-        Ok(Self {
-            http: Http::new(&settings, gate, limit)?,
-            resource: azure.resource_arm_id.trim().trim_matches('/').to_owned(),
-            token: azure.access_token.trim().to_owned(),
-        })
+        let http = Http::new(&settings, gate, limit)?;
+        let login = match azure.access_token.trim() {
+            _ if azure.use_azure_active_directory_auth => {
+                Login::Identity(Identity::new(http.url("").origin().ascii_serialization())?)
+            }
+            "" => {
+                let message = "the data store has no `accessToken`; get one with `az account get-access-token \
+                               --resource https://api.loganalytics.io`, use the server's own identity \
+                               (`useAzureActiveDirectoryAuth: true`), or let the Collector send spans to this server \
+                               (`connectionType: collector`)";
+                return Err(Failure::told(Reason::Unsupported, message.to_owned()));
+            }
+            token => Login::Token(token.to_owned()),
+        };
+        Ok(Self { http, resource: azure.resource_arm_id.trim().trim_matches('/').to_owned(), login })
     }
 
     /// The peer, for messages.
@@ -115,7 +131,11 @@ impl Azure {
 
     async fn ask(&self, query: &str) -> Result<Answer, FetchError> {
         let request = self.http.request(Method::POST, &format!("/v1/{}/query", self.resource));
-        let request = request.bearer_auth(&self.token).header(CONTENT_TYPE, "application/json");
+        let token = match &self.login {
+            Login::Token(token) => token.clone(),
+            Login::Identity(identity) => identity.token().await?,
+        };
+        let request = request.bearer_auth(token).header(CONTENT_TYPE, "application/json");
         let answer = self.http.send(request.body(json!({ "query": query }).to_string())).await?;
         if answer.is_missing() {
             let cause = format!("no resource `{}`; correct the data store's `resourceArmId`", self.resource);

@@ -84,7 +84,7 @@ fn xray(asked: &Asked) -> (u16, String) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn xray_is_asked_with_the_credentials_of_the_machine() {
     let (url, log) = cloud(xray).await;
     let home = tempfile::tempdir().unwrap();
@@ -116,4 +116,100 @@ async fn xray_is_asked_with_the_credentials_of_the_machine() {
     let none = [("HOME", home), ("AWS_EC2_METADATA_SERVICE_ENDPOINT", nowhere)];
     let out = tested(&none, &spec).await;
     assert!(out.contains("authentication  failed") && out.contains("no AWS credentials"), "{out}");
+}
+
+/// Azure Active Directory and the query API of Application Insights, at one address.
+fn azure(asked: &Asked) -> (u16, String) {
+    let granted = |token: &str| (200, format!("{{\"access_token\":\"{token}\",\"expires_in\":\"3599\"}}"));
+    let host = asked.header("host").replace(':', "%3A");
+    let is_for_us = asked.body.contains(&format!("scope=http%3A%2F%2F{host}%2F.default"))
+        || asked.line.contains(&format!("&resource=http%3A%2F%2F{host}"));
+    match asked.line.as_str() {
+        "POST /tenant/oauth2/v2.0/token" if !is_for_us => (400, String::new()),
+        "POST /tenant/oauth2/v2.0/token" if asked.body.contains("&client_secret=right") => granted("secret"),
+        "POST /tenant/oauth2/v2.0/token" if asked.body.contains("&client_assertion=signed") => {
+            granted("workload")
+        }
+        "POST /tenant/oauth2/v2.0/token" => {
+            let told = "AADSTS7000215: Invalid client secret provided.\\r\\nTrace ID: 1";
+            (401, format!("{{\"error\":\"invalid_client\",\"error_description\":\"{told}\"}}"))
+        }
+        line if line.starts_with("GET /metadata/identity/oauth2/token?") && is_for_us => {
+            if asked.header("metadata") == "true" { granted("machine") } else { (400, String::new()) }
+        }
+        "POST /v1/subscriptions/1/shop/query" => match asked.header("authorization") {
+            "Bearer secret" | "Bearer workload" | "Bearer machine" => (200, "{\"tables\":[]}".to_owned()),
+            _ => (403, String::new()),
+        },
+        _ => (404, String::new()),
+    }
+}
+
+const AZURE: &str = "  type: azureappinsights\n  azureappinsights: {useAzureActiveDirectoryAuth: true, \
+                     connectionType: direct, resourceArmId: /subscriptions/1/shop, url: 'URL'}\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_is_asked_with_a_token_of_active_directory() {
+    let (url, log) = cloud(azure).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "signed\n").unwrap();
+    let spec = AZURE.replace("URL", &url);
+    let application =
+        [("AZURE_AUTHORITY_HOST", url.as_str()), ("AZURE_TENANT_ID", "tenant"), ("AZURE_CLIENT_ID", "shop")];
+    let with = |more: (&'static str, &str)| {
+        application
+            .into_iter()
+            .chain([more])
+            .map(|(name, value)| (name, value.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let cases = [
+        (with(("AZURE_CLIENT_SECRET", "right")), "secret"),
+        (with(("AZURE_FEDERATED_TOKEN_FILE", file.to_str().unwrap())), "workload"),
+        (vec![("AZURE_POD_IDENTITY_AUTHORITY_HOST", url.clone())], "machine"),
+    ];
+    for (variables, token) in cases {
+        log.lock().unwrap().clear();
+        let variables: Vec<(&str, &str)> =
+            variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let out = tested(&variables, &spec).await;
+        assert!(out.contains("fetch           passed"), "{token}: {out}");
+        let asked = log.lock().unwrap().clone();
+        let used = asked.iter().any(|asked| asked.header("authorization") == format!("Bearer {token}"));
+        assert!(used, "{token}: {asked:?}");
+    }
+    let wrong = with(("AZURE_CLIENT_SECRET", "wrong"));
+    let wrong: Vec<(&str, &str)> = wrong.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let out = tested(&wrong, &spec).await;
+    assert!(out.contains("authentication  failed") && out.contains("AADSTS7000215"), "{out}");
+    assert!(!out.contains("Trace ID"), "{out}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_of_active_directory_is_kept_until_it_ends() {
+    let (url, log) = cloud(azure).await;
+    let folder = tempfile::tempdir().unwrap();
+    let variables = [("AZURE_POD_IDENTITY_AUTHORITY_HOST", url.as_str())];
+    let quiet = ["--server.httpPort", "0", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"];
+    let arguments = [&quiet[..], &["--database-url", "sqlite::memory:"]].concat();
+    let server = Served::start_in(program(), &variables, &arguments).await;
+    let spec = AZURE.replace("URL", &url);
+    std::fs::write(folder.path().join("store.yaml"), format!("type: DataStore\nspec:\n  name: S\n{spec}"))
+        .unwrap();
+    let test = "type: Test\nspec:\n  id: t\n  name: T\n  trigger: {type: http, httpRequest: {url: 'URL/', method: GET}}\n";
+    std::fs::write(folder.path().join("test.yaml"), test.replace("URL", &url)).unwrap();
+    let profile = "type: PollingProfile\nspec:\n  name: P\n  strategy: periodic\n  default: true\n  \
+                   periodic: {timeout: 2s, retryDelay: 1s}\n";
+    std::fs::write(folder.path().join("profile.yaml"), profile).unwrap();
+    let server_url = format!("http://{}", server.http);
+    for [kind, file] in [["datastore", "store.yaml"], ["pollingprofile", "profile.yaml"]] {
+        let applied = run(folder.path(), &["apply", kind, "-f", file, "--server-url", &server_url]);
+        assert_eq!(applied.status.code(), Some(0), "{}", text(&applied.stderr));
+    }
+    run(folder.path(), &["run", "test.yaml", "--server", &server_url]);
+    let asked = log.lock().unwrap().clone();
+    let count = |part: &str| asked.iter().filter(|asked| asked.line.contains(part)).count();
+    assert!(count("/query") > 2, "{asked:?}");
+    assert_eq!(count("/metadata/identity"), 1, "{asked:?}");
 }
