@@ -3,13 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme, SupportedProtocolVersion,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
     pki_types::{
         CertificateDer, PrivateKeyDer, ServerName, UnixTime,
         pem::{self, PemObject},
     },
+    version::{TLS12, TLS13},
 };
 
 /// Which certificates are trusted.
@@ -30,6 +31,28 @@ pub struct Identity<'a> {
     pub certificate: &'a [u8],
     /// Its private key.
     pub key: &'a [u8],
+}
+
+/// Which versions of TLS are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Versions {
+    /// 1.2 and 1.3.
+    #[default]
+    Both,
+    /// 1.2.
+    Tls12,
+    /// 1.3.
+    Tls13,
+}
+
+impl Versions {
+    fn protocols(self) -> Vec<&'static SupportedProtocolVersion> {
+        match self {
+            Self::Both => vec![&TLS13, &TLS12],
+            Self::Tls12 => vec![&TLS12],
+            Self::Tls13 => vec![&TLS13],
+        }
+    }
 }
 
 /// Why a TLS configuration cannot be made.
@@ -53,11 +76,12 @@ pub enum Error {
 pub fn client(
     trust: Trust<'_>,
     identity: Option<Identity<'_>>,
+    versions: Versions,
     alpn: &[&[u8]],
 ) -> Result<ClientConfig, Error> {
     let provider = Arc::new(ring::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&versions.protocols())?;
     let builder = match trust {
         Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
         Trust::System => builder.with_root_certificates(system()),

@@ -9,6 +9,7 @@ use prost::Message;
 use qualitytrace_core::definition::source::GrpcClient;
 use qualitytrace_telemetry::codec::Verbatim;
 use tonic::client::Grpc as TonicClient;
+use tonic::codec::CompressionEncoding;
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
@@ -29,6 +30,7 @@ pub(super) struct Grpc {
     endpoint: Endpoint,
     security: Security,
     metadata: MetadataMap,
+    compression: Option<CompressionEncoding>,
     gate: Gate,
     limit: usize,
     connected: Mutex<Option<TonicClient<Channel>>>,
@@ -59,6 +61,7 @@ impl Grpc {
             endpoint,
             security,
             metadata,
+            compression: compression(name, &client.compression)?,
             gate: gate.clone(),
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
             connected: Mutex::default(),
@@ -103,6 +106,10 @@ impl Grpc {
                 let cause = "no connection came about in time; check whether it speaks TLS";
                 return Err(Failure::at(&self.endpoint, Reason::Unreachable, cause).into());
             }
+        };
+        let client = match self.compression {
+            Some(encoding) => client.send_compressed(encoding),
+            None => client,
         };
         *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
         Ok(client)
@@ -168,6 +175,18 @@ impl Messages<'_> {
 
 fn is_missing(status: &Status) -> bool {
     status.code() == Code::NotFound || status.message().contains("trace not found")
+}
+
+/// Returns how calls are compressed.
+fn compression(name: &str, written: &str) -> Result<Option<CompressionEncoding>, Failure> {
+    match written.trim() {
+        "" | "none" => Ok(None),
+        "gzip" => Ok(Some(CompressionEncoding::Gzip)),
+        "zstd" => Ok(Some(CompressionEncoding::Zstd)),
+        other => Err(Failure::invalid(format!(
+            "this server cannot compress calls of {name} with `{other}`; set `compression` to gzip, zstd or none"
+        ))),
+    }
 }
 
 /// Parses host and port.

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qualitytrace_core::definition::trigger::Tls;
-use qualitytrace_telemetry::tls::{self, Identity, Trust};
+use qualitytrace_telemetry::tls::{self, Identity, Trust, Versions};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -43,6 +43,8 @@ pub(crate) struct Certificates {
     pub(crate) key: String,
     /// The name that the server's certificate must have; empty for that of the host.
     pub(crate) server_name: String,
+    /// The versions of TLS to use.
+    pub(crate) versions: Versions,
 }
 
 /// The server's settings for outbound connections. Cheap to clone.
@@ -74,6 +76,7 @@ impl Gate {
             certificate: text(|tls| &tls.certificate.value),
             key: text(|tls| &tls.key.value),
             server_name: String::new(),
+            versions: Versions::default(),
         }
     }
 
@@ -190,7 +193,7 @@ impl Certificates {
         };
         let identity = Identity { certificate: self.certificate.as_bytes(), key: self.key.as_bytes() };
         let identity = (!self.certificate.is_empty()).then_some(identity);
-        tls::client(trust, identity, alpn)
+        tls::client(trust, identity, self.versions, alpn)
     }
 }
 

@@ -6,6 +6,7 @@ mod over_http;
 mod search;
 mod sigv4;
 mod stand_in;
+mod tls;
 mod wrong_settings;
 mod xray;
 

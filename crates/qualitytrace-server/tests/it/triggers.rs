@@ -1,6 +1,6 @@
 //! Triggers against real servers and real commands.
 
-mod certificates;
+pub(crate) mod certificates;
 mod cluster;
 mod exec;
 mod gate;

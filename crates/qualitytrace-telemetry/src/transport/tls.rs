@@ -5,7 +5,7 @@ use std::path::Path;
 use rustls::ClientConfig;
 
 use crate::config::Tls;
-use crate::tls::{self, Identity, Trust};
+use crate::tls::{self, Identity, Trust, Versions};
 
 pub(crate) fn client(settings: &Tls, alpn: &[&[u8]]) -> Result<ClientConfig, String> {
     let read = |file: &Path| {
@@ -22,7 +22,7 @@ pub(crate) fn client(settings: &Tls, alpn: &[&[u8]]) -> Result<ClientConfig, Str
         None => Trust::System,
     };
     let identity = identity.as_ref().map(|(certificate, key)| Identity { certificate, key });
-    tls::client(trust, identity, alpn).map_err(|error| {
+    tls::client(trust, identity, Versions::default(), alpn).map_err(|error| {
         let file = match &error {
             tls::Error::Authorities(_) => settings.ca.as_ref(),
             tls::Error::Certificate(_) => settings.certificate.as_ref(),

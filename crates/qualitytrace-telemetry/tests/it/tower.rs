@@ -106,5 +106,7 @@ fn requests_to_any_tower_server_are_spans_and_durations() {
 
 /// TLS settings that are never used.
 fn nothing() -> rustls::ClientConfig {
-    qualitytrace_telemetry::tls::client(qualitytrace_telemetry::tls::Trust::Anyone, None, &[]).unwrap()
+    let versions = qualitytrace_telemetry::tls::Versions::default();
+    qualitytrace_telemetry::tls::client(qualitytrace_telemetry::tls::Trust::Anyone, None, versions, &[])
+        .unwrap()
 }

@@ -9,19 +9,19 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
 /// A certificate and its key, in PEM.
-pub(super) struct Identity {
-    pub(super) certificate: String,
-    pub(super) key: String,
+pub(crate) struct Identity {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
 }
 
 /// Signs certificates.
-pub(super) struct Authority {
-    pub(super) pem: String,
+pub(crate) struct Authority {
+    pub(crate) pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -32,7 +32,7 @@ impl Authority {
     }
 
     /// Signs a certificate for a host or a client of this name.
-    pub(super) fn sign(&self, name: &str) -> Identity {
+    pub(crate) fn sign(&self, name: &str) -> Identity {
         let params = CertificateParams::new(vec![name.to_owned(), "127.0.0.1".to_owned()]).unwrap();
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap().pem();
@@ -41,7 +41,7 @@ impl Authority {
 
     /// Builds the TLS configuration of a server on `localhost`; with `clients`, it requires certificates signed by that
     /// authority.
-    pub(super) fn server(&self, clients: Option<&Authority>, alpn: &[&[u8]]) -> Arc<ServerConfig> {
+    pub(crate) fn server(&self, clients: Option<&Authority>, alpn: &[&[u8]]) -> Arc<ServerConfig> {
         let Identity { certificate, key } = self.sign("localhost");
         let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
@@ -62,6 +62,6 @@ impl Authority {
 }
 
 /// Quotes a text as a YAML value.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }

@@ -1,0 +1,121 @@
+//! TLS settings and compression of connections to data stores, with real handshakes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ServerConfig, SupportedProtocolVersion};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_rustls::TlsAcceptor;
+
+use super::Bench;
+use super::stand_in::{Answer, StandIn};
+use crate::triggers::certificates::Authority;
+
+/// A Zipkin without services, which speaks one version of TLS and is called `store.test`.
+async fn zipkin(authority: &Authority, version: &'static SupportedProtocolVersion) -> SocketAddr {
+    let identity = authority.sign("store.test");
+    let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
+    let config = ServerConfig::builder_with_protocol_versions(&[version]).with_no_client_auth();
+    let acceptor = TlsAcceptor::from(Arc::new(config.with_single_cert(vec![certificate], key).unwrap()));
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            // A client that does not like the certificate or the version ends the handshake.
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n")
+                && stream.read_buf(&mut request).await.is_ok_and(|read| read > 0)
+            {}
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n[]";
+            let _ = stream.write_all(answer).await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    address
+}
+
+/// Tests the connection. `told` is a part of the cause; without one, the connection works.
+async fn check(bench: &Bench, address: SocketAddr, tls: &Value, told: Option<&str>) {
+    let client = json!({ "url": format!("https://{address}"), "tls": tls });
+    let connection = bench.connection(&json!({ "name": "Z", "type": "zipkin", "zipkin": client })).await;
+    match told {
+        None => assert_eq!(connection["fetchTraces"]["status"], "passed", "{tls}: {connection}"),
+        Some(told) => {
+            assert_eq!(connection["connectivity"]["status"], "failed", "{tls}: {connection}");
+            let error = connection["connectivity"]["error"].as_str().unwrap();
+            assert!(error.contains(told), "{tls}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn tls_settings_of_a_store_decide_about_the_handshake() {
+    let bench = Bench::start().await;
+    let authority = Authority::new();
+    let (new, old) = (zipkin(&authority, &TLS13).await, zipkin(&authority, &TLS12).await);
+    let trusted = |more: Value| {
+        let mut settings = json!({ "cAFile": authority.pem });
+        settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "settings": settings })
+    };
+    let named = |name: &str| json!({ "serverName": name, "settings": { "cAFile": authority.pem } });
+    for (address, tls, told) in [
+        (new, json!({}), Some("certificate")),
+        (new, json!({ "insecureSkipVerify": true }), None),
+        (new, trusted(json!({})), None),
+        (old, trusted(json!({})), None),
+        (new, named("store.test"), None),
+        (new, named("another.test"), Some("certificate")),
+        (new, trusted(json!({ "minVersion": "1.3" })), None),
+        (old, trusted(json!({ "minVersion": "1.3" })), Some("TLS")),
+        (old, trusted(json!({ "minVersion": "1.0", "maxVersion": "1.2" })), None),
+        (new, trusted(json!({ "maxVersion": "1.2" })), Some("TLS")),
+        (new, trusted(json!({ "maxVersion": "1.1" })), Some("`tls.settings.maxVersion` is 1.1")),
+        (new, trusted(json!({ "minVersion": "tls13" })), Some("`tls13`")),
+        (new, json!({ "settings": { "cAFile": "/no/such/file" } }), Some("`tls.settings.cAFile`")),
+    ] {
+        check(&bench, address, &tls, told).await;
+    }
+    // The same settings hold over gRPC.
+    let tls = trusted(json!({ "minVersion": "1.3" }));
+    let store =
+        json!({ "name": "J", "type": "jaeger", "jaeger": { "endpoint": old.to_string(), "tls": tls } });
+    let connection = bench.connection(&store).await;
+    let error = connection["connectivity"]["error"].as_str().unwrap_or_default();
+    assert!(error.contains("Jaeger") && error.contains("TLS"), "{connection}");
+    bench.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn calls_are_compressed_as_the_store_says() {
+    let bench = Bench::start().await;
+    let jaeger = StandIn::start(&bench.caused, |_, _| {
+        let headers = vec![("content-type", "application/grpc".to_owned()), ("grpc-status", "5".to_owned())];
+        Answer { headers, ..Answer::status(200) }
+    })
+    .await;
+    let store = |compression: &str| {
+        let endpoint = jaeger.url.trim_start_matches("http://");
+        let client = json!({ "endpoint": endpoint, "compression": compression, "tls": { "insecure": true } });
+        json!({ "name": "J", "type": "jaeger", "jaeger": client })
+    };
+    for (compression, sent) in [("gzip", "gzip"), ("zstd", "zstd"), ("none", ""), ("", "")] {
+        let connection = bench.connection(&store(compression)).await;
+        assert_eq!(connection["fetchTraces"]["status"], "passed", "{connection}");
+        let asked = jaeger.asked().pop().unwrap();
+        assert_eq!(asked.header("grpc-encoding"), sent, "{asked:?}");
+        // The first byte of a message says whether it is compressed.
+        assert_eq!(asked.body.starts_with('\u{1}'), !sent.is_empty(), "{asked:?}");
+    }
+    let connection = bench.connection(&store("snappy")).await;
+    let error = connection["connectivity"]["error"].as_str().unwrap();
+    assert!(error.contains("`snappy`") && error.contains("gzip, zstd or none"), "{error}");
+    bench.server.shutdown().await;
+}
