@@ -1,5 +1,7 @@
 //! `qualitytrace demo`.
 
+mod store;
+
 use std::fmt::Write;
 use std::io::IsTerminal as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,6 +14,7 @@ use qualitytrace_core::wait::Policy;
 use qualitytrace_server::config::{Config, HTTP_PORT};
 use qualitytrace_server::server::Server;
 
+use self::store::{Store, StoreOptions};
 use super::Exit;
 use super::files::File;
 use super::interrupt::{Interrupt, end_signal};
@@ -46,6 +49,8 @@ pub(crate) struct Options {
     /// Run the tests this many times
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
+    #[command(flatten)]
+    store: StoreOptions,
 }
 
 /// Starts a server and a shop, runs the shop's tests, and reports.
@@ -60,14 +65,23 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
             format!("there is no bug `{name}`; `qualitytrace demo --break list` prints their names")
         })?),
     };
+    let store = options.store.store()?;
     start_logging("warn", None);
     let token = OwnToken::random();
     // At a terminal a reader wants to look at what the report names.
     let keep = options.keep || std::io::stdout().is_terminal();
-    let server = start_server(keep, &token).await?;
+    let server = start_server(keep, &token, store.as_ref()).await?;
     let address = server.addresses().http;
-    let shop = Shop::start(&format!("http://{address}"), bug).await?;
-    terminal::out(&welcome(&shop, bug));
+    if let Some(store) = &store {
+        let client = Client::new(&address.to_string())?.with_token(Some(token.text()));
+        if let Err(error) = store.use_for(&client).await {
+            server.shutdown().await;
+            return Err(error);
+        }
+    }
+    let own = format!("http://{address}");
+    let shop = Shop::start(store.as_ref().map_or(&own, Store::export_url), bug).await?;
+    terminal::out(&welcome(&shop, bug, store.as_ref()));
     let manner = Manner { stay: if keep { Stay::AfterRun } else { Stay::Run }, ..MANNER };
     let exit = rounds(address, &token, &shop, options.repeat, manner).await;
     if keep && exit.as_ref().is_ok_and(|exit| *exit != Exit::Interrupted) {
@@ -82,15 +96,17 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// Starts a server with a database in memory. Its one port receives the shop's spans too; with `keep` it uses the
-/// default port.
-async fn start_server(keep: bool, token: &OwnToken) -> anyhow::Result<Server> {
+/// Starts a server with a database in memory. Its one port receives the shop's spans too, unless there is a store; with
+/// `keep` it uses the default port.
+async fn start_server(keep: bool, token: &OwnToken, store: Option<&Store>) -> anyhow::Result<Server> {
     let safety = token.safety()?;
+    // A store may show spans later than we would receive them.
+    let wait = if store.is_some() { Policy::DEFAULT } else { Policy::PROMPT };
     let config = |port| Config {
         http: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         otlp_grpc: None,
         otlp_http: None,
-        wait: Policy::PROMPT,
+        wait,
         safety: safety.clone(),
         page: page::embedded(),
         ..Config::default()
@@ -134,11 +150,14 @@ async fn rounds(
     Ok(exit)
 }
 
-fn welcome(shop: &Shop, bug: Option<Bug>) -> String {
+fn welcome(shop: &Shop, bug: Option<Bug>, store: Option<&Store>) -> String {
     let mut text = format!(
         "A shop of five services is open at {}: gateway, catalogue (gRPC), cart, payment, worker.\n",
         shop.gateway_url()
     );
+    if let Some(store) = store {
+        text.push_str(&store.told());
+    }
     if let Some(bug) = bug {
         // Writing to a String cannot fail.
         let _ =

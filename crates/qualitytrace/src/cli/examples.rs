@@ -28,7 +28,11 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("datastore test", "  qualitytrace datastore test\n  qualitytrace datastore test -f jaeger.yaml"),
     ("datastore collector-config", "  qualitytrace datastore collector-config jaeger --endpoint localhost:4317"),
     ("open", "  qualitytrace open\n  qualitytrace open orders\n  qualitytrace open orders 3"),
-    ("demo", "  qualitytrace demo\n  qualitytrace demo --break list\n  qualitytrace demo --keep"),
+    (
+        "demo",
+        "  qualitytrace demo\n  qualitytrace demo --break list\n  qualitytrace demo --keep\n  \
+         qualitytrace demo --store jaeger --store-url http://localhost:16686",
+    ),
     ("config check", "  qualitytrace config check --config qualitytrace.yaml"),
     ("config show", "  qualitytrace config show -o json"),
     ("telemetry check", "  qualitytrace telemetry check --config qualitytrace.yaml"),

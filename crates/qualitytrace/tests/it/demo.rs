@@ -1,8 +1,11 @@
 //! `qualitytrace demo`: a healthy shop passes, every bug is caught, and the report says where and why.
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+
+use qualitytrace_testing::{DEADLINE, eventually_blocking, port};
 
 /// Runs the demo and returns its exit code and its output.
 fn demo(arguments: &[&str]) -> (Option<i32>, String) {
@@ -115,4 +118,68 @@ fn an_unknown_bug_is_refused_with_the_way_out() {
     assert_eq!(code, Some(1));
     assert!(text.contains("there is no bug `everything`"), "{text}");
     assert!(text.contains("--break list"), "{text}");
+}
+
+/// A Collector that takes OTLP over gRPC and sends it on over HTTP. Dropping it ends the process.
+struct Collector(Child);
+
+impl Collector {
+    fn start(program: &str, folder: &Path, to: &str) -> (Self, String) {
+        let address = format!("127.0.0.1:{}", port());
+        let configuration = format!(
+            "receivers: {{ otlp: {{ protocols: {{ grpc: {{ endpoint: '{address}' }} }} }} }}\n\
+             exporters: {{ otlphttp: {{ endpoint: '{to}' }} }}\n\
+             service:\n  telemetry: {{ metrics: {{ level: none }} }}\n  \
+             pipelines: {{ traces: {{ receivers: [otlp], exporters: [otlphttp] }} }}\n"
+        );
+        let path = folder.join("collector.yaml");
+        std::fs::write(&path, configuration).unwrap();
+        let mut command = Command::new(program);
+        let child = command.arg("--config").arg(path).stderr(Stdio::null()).spawn().unwrap();
+        let collector = Self(child);
+        eventually_blocking(DEADLINE, "the Collector listens", || TcpStream::connect(&address).ok());
+        (collector, format!("http://{address}"))
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_shop_can_be_tested_through_a_jaeger() {
+    let peer = |name: &str| std::env::var(format!("QUALITYTRACE_TEST_{name}"));
+    let (Ok(jaeger), Ok(collector)) = (peer("JAEGER"), peer("OTELCOL")) else {
+        assert!(std::env::var("QUALITYTRACE_REQUIRE_PEERS").is_err(), "Jaeger or the Collector is missing");
+        return;
+    };
+    let [grpc, query, otlp] = jaeger.split(' ').collect::<Vec<_>>().try_into().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (_collector, export) = Collector::start(&collector, folder.path(), otlp);
+    for url in [query, grpc] {
+        let store = ["--store", "jaeger", "--store-url", url, "--store-export-url", &export];
+        let (code, text) = demo(&store);
+        assert_eq!(code, Some(0), "{url}: {text}");
+        assert!(text.contains("8 passed") && text.contains("are read from Jaeger"), "{url}: {text}");
+        let (code, text) = demo(&[&store[..], &["--break", "wrong-total"]].concat());
+        assert_eq!(code, Some(2), "{url}: {text}");
+        assert!(text.contains("got 4290"), "{url}: {text}");
+    }
+}
+
+#[test]
+fn a_store_of_the_demo_that_cannot_be_used_is_told() {
+    let closed = format!("http://127.0.0.1:{}", port());
+    let (code, text) = demo(&["--store", "tempo", "--store-url", &closed]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("start Tempo or correct the address"), "{text}");
+    let (code, text) = demo(&["--store", "zipkin", "--store-url", &closed]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("--store-export-url"), "{text}");
+    let (code, text) = demo(&["--store", "jaeger"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("--store-url"), "{text}");
 }
