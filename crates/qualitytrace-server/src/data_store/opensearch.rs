@@ -1,5 +1,7 @@
 //! The documents of spans in OpenSearch, as Data Prepper, the Collector's exporter and Jaeger write them.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
@@ -17,7 +19,7 @@ const RESOURCE_PREFIX: &str = "resource.attributes.";
 
 /// Converts documents to spans.
 pub(super) fn read(documents: Vec<Map<String, Value>>) -> Result<ExportTraceServiceRequest, String> {
-    let (of_jaeger, others): (Vec<_>, Vec<_>) =
+    let (mut of_jaeger, others): (Vec<_>, Vec<_>) =
         documents.into_iter().partition(|document| document.contains_key("operationName"));
     let mut collected = Collected::default();
     for document in &others {
@@ -26,6 +28,7 @@ pub(super) fn read(documents: Vec<Map<String, Value>>) -> Result<ExportTraceServ
     }
     let mut request = collected.into_request();
     if !of_jaeger.is_empty() {
+        of_jaeger.iter_mut().for_each(respell_jaeger);
         let document = json!({ "data": [{ "spans": of_jaeger }] }).to_string();
         let (more, refused) = jaeger::read(document.as_bytes()).map_err(|error| error.to_string())?;
         if let Some(problem) = refused.problems.first() {
@@ -34,6 +37,44 @@ pub(super) fn read(documents: Vec<Map<String, Value>>) -> Result<ExportTraceServ
         request.resource_spans.extend(more.resource_spans);
     }
     Ok(request)
+}
+
+/// Rewrites a document of Jaeger as its query API shows a span.
+///
+/// Tags that Jaeger writes as fields (`tags_as_fields`) are in the object `tag`, with `@` for every dot of a name. Bytes
+/// are in hexadecimal.
+fn respell_jaeger(document: &mut Map<String, Value>) {
+    fields_to_tags(document);
+    if let Some(Value::Object(process)) = document.get_mut("process") {
+        fields_to_tags(process);
+    }
+    for log in document.get_mut("logs").and_then(Value::as_array_mut).into_iter().flatten() {
+        respell_bytes(log.get_mut("fields"));
+    }
+}
+
+fn fields_to_tags(owner: &mut Map<String, Value>) {
+    respell_bytes(owner.get_mut("tags"));
+    let Some(Value::Object(fields)) = owner.remove("tag") else { return };
+    let fields = flattened(&fields).into_iter();
+    let fields = fields.map(|(key, value)| json!({ "key": key.replace('@', "."), "value": value }));
+    match owner.get_mut("tags") {
+        Some(Value::Array(tags)) => tags.extend(fields),
+        _ => {
+            owner.insert("tags".to_owned(), fields.collect());
+        }
+    }
+}
+
+fn respell_bytes(tags: Option<&mut Value>) {
+    for tag in tags.and_then(Value::as_array_mut).into_iter().flatten() {
+        let is_binary = tag.get("type").is_some_and(|kind| kind == "binary");
+        if let Some(Value::String(text)) = tag.get_mut("value").filter(|_| is_binary)
+            && let Ok(bytes) = const_hex::decode(text.as_str())
+        {
+            *text = STANDARD.encode(bytes);
+        }
+    }
 }
 
 fn span(document: &Map<String, Value>) -> Result<(Vec<KeyValue>, ScopeName, Span), String> {
@@ -138,4 +179,83 @@ fn status(document: &Map<String, Value>) -> Option<Status> {
     };
     let message = of("message").and_then(Value::as_str).unwrap_or_default().to_owned();
     Some(Status { code: code.into(), message })
+}
+
+#[cfg(test)]
+mod tests {
+    use qualitytrace_core::trace::{self, SpanKind, StatusCode};
+    use qualitytrace_core::value::Value as Core;
+
+    use super::*;
+    use crate::otlp::convert;
+
+    fn one(document: Value) -> trace::Span {
+        let Value::Object(document) = document else { panic!("no object") };
+        convert::spans(read(vec![document]).unwrap()).remove(0).1
+    }
+
+    /// A document as Jaeger 2.13 writes it, with these tags of the span and of its process.
+    fn of_jaeger(tags: &Value, process: &Value) -> Value {
+        let mut document = json!({
+            "traceID": "5982fe77008310cc80f1da5e10147517", "spanID": "90394f6bcffb5d13", "flags": 257,
+            "operationName": "POST /charges",
+            "references": [{ "refType": "CHILD_OF", "traceID": "5982fe77008310cc80f1da5e10147517",
+                "spanID": "bd7a977555f6b982" }],
+            "startTime": 1_700_000_000_000_001_u64, "startTimeMillis": 1_700_000_000_000_u64, "duration": 25,
+            "logs": [{ "timestamp": 1_700_000_000_000_002_u64, "fields": [
+                { "key": "event", "type": "string", "value": "retry" },
+                { "key": "attempt", "type": "int64", "value": 2 }] }],
+            "process": { "serviceName": "payment" },
+        });
+        document.as_object_mut().unwrap().extend(tags.as_object().unwrap().clone());
+        document["process"].as_object_mut().unwrap().extend(process.as_object().unwrap().clone());
+        document
+    }
+
+    fn check(span: &trace::Span, status: (StatusCode, &str)) {
+        assert_eq!((span.kind, &*span.name, span.service()), (SpanKind::Server, "POST /charges", "payment"));
+        let told = span.status.as_ref().unwrap();
+        assert_eq!((told.code, &*told.message), status);
+        assert_eq!((&*span.scope.name, &*span.scope.version), ("shop", "1.2"));
+        assert_eq!(span.parent.unwrap().to_string(), "bd7a977555f6b982");
+        assert_eq!(span.resource.attributes.get("host.cpus"), Some(&Core::Int(2)));
+        assert_eq!((&*span.events[0].name, span.events[0].attributes.len()), ("retry", 1));
+        let expected = [
+            ("http.response.status_code", Core::Int(201)),
+            ("is.new", Core::Bool(true)),
+            ("ratio", Core::Float(0.5)),
+            ("raw", Core::Bytes(vec![1, 255].into())),
+        ];
+        assert_eq!(span.attributes, expected.into_iter().collect::<trace::Attributes>());
+    }
+
+    #[test]
+    fn tags_of_jaeger_are_kind_status_scope_and_attributes() {
+        // By default, these two are fields, and the others a list.
+        let tags = json!({ "tags": [
+            { "key": "otel.scope.name", "type": "string", "value": "shop" },
+            { "key": "otel.scope.version", "type": "string", "value": "1.2" },
+            { "key": "http.response.status_code", "type": "int64", "value": 201 },
+            { "key": "is.new", "type": "bool", "value": true },
+            { "key": "ratio", "type": "float64", "value": 0.5 },
+            { "key": "raw", "type": "binary", "value": "01ff" },
+            { "key": "otel.status_description", "type": "string", "value": "declined" }],
+            "tag": { "error": true, "span@kind": "server" } });
+        let process = json!({ "tags": [{ "key": "host.cpus", "type": "int64", "value": 2 }] });
+        check(&one(of_jaeger(&tags, &process)), (StatusCode::Error, "declined"));
+    }
+
+    #[test]
+    fn tags_that_jaeger_writes_as_fields_are_the_same() {
+        let tags = json!({ "tags": [{ "key": "raw", "type": "binary", "value": "01ff" }], "tag": {
+            "otel@scope@name": "shop", "otel@scope@version": "1.2", "http@response@status_code": 201, "is@new": true,
+            "ratio": 0.5, "span@kind": "server", "otel@status_code": "OK" } });
+        let process = json!({ "tags": [], "tag": { "host@cpus": 2 } });
+        check(&one(of_jaeger(&tags, &process)), (StatusCode::Ok, ""));
+        let tags = json!({ "tags": null, "tag": { "span@kind": "client", "error": true, "otel@status_description": "x" } });
+        let span = one(of_jaeger(&tags, &json!({})));
+        let status = span.status.unwrap();
+        assert_eq!((span.kind, status.code, &*status.message), (SpanKind::Client, StatusCode::Error, "x"));
+        assert_eq!(span.attributes.len(), 0);
+    }
 }

@@ -3,7 +3,7 @@
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
-use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
+use opentelemetry_proto::tonic::trace::v1::span::{Event, Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 use serde::Deserialize;
@@ -11,6 +11,9 @@ use serde_json::{Map, Number, Value};
 
 use super::collected::{Collected, ScopeName, attribute, json, text};
 use super::{Item, Refused, ids, numbers};
+
+/// The beginning of tags that hold a link.
+const LINK_PREFIX: &str = "otlp.link.";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -93,6 +96,7 @@ fn span(sent: ZipkinSpan) -> Result<(String, Span, ScopeName), String> {
         taken(["otel.scope.version", "otel.library.version"]),
     );
     let trace_state = taken(["w3c.tracestate", "w3c.tracestate"]);
+    let links = links(&mut tags);
     let mut attributes: Vec<KeyValue> = tags.iter().map(|(key, value)| json(key, value)).collect();
     let local = sent.local_endpoint.map(|endpoint| {
         addresses(&endpoint, "network.local", &mut attributes);
@@ -113,6 +117,7 @@ fn span(sent: ZipkinSpan) -> Result<(String, Span, ScopeName), String> {
         end_time_unix_nano: numbers::end(start, sent.duration.as_ref())?,
         attributes,
         events: annotations.into_iter().map(event).collect::<Result<_, _>>()?,
+        links,
         status,
         trace_state,
         flags: u32::from(sent.debug.unwrap_or_default()),
@@ -141,7 +146,9 @@ fn kind(word: Option<&str>, tags: &mut Map<String, Value>) -> SpanKind {
 fn status(tags: &mut Map<String, Value>) -> Option<Status> {
     let mut taken = |name: &str| tags.shift_remove(name);
     let code = taken("otel.status_code");
-    let code = match code.as_ref().and_then(Value::as_str) {
+    // The specification has `OK`; the Collector's exporter writes `STATUS_CODE_OK`.
+    let code = code.as_ref().and_then(Value::as_str).map(str::to_ascii_uppercase);
+    let code = match code.as_deref().map(|code| code.trim_start_matches("STATUS_CODE_")) {
         Some("OK") => Some(StatusCode::Ok),
         Some("ERROR") => Some(StatusCode::Error),
         _ => None,
@@ -157,6 +164,33 @@ fn status(tags: &mut Map<String, Value>) -> Option<Status> {
     let told = error.as_ref().and_then(Value::as_str).filter(|told| *told != "true").map(ToOwned::to_owned);
     let code = code.or(error.as_ref().map(|_| StatusCode::Error)).unwrap_or_default();
     Some(Status { code: code.into(), message: message.or(told).unwrap_or_default() })
+}
+
+/// Returns the links, which the Collector's exporter writes as tags: `otlp.link.0` is `TRACE|SPAN|STATE|{...}|0`.
+fn links(tags: &mut Map<String, Value>) -> Vec<Link> {
+    let mut links = Vec::new();
+    loop {
+        let key = format!("{LINK_PREFIX}{}", links.len());
+        let Some(link) = tags.get(&key).and_then(Value::as_str).and_then(link) else { return links };
+        tags.shift_remove(&key);
+        links.push(link);
+    }
+}
+
+fn link(written: &str) -> Option<Link> {
+    let mut parts = written.splitn(3, '|');
+    let (trace, span, rest) = (parts.next()?, parts.next()?, parts.next()?);
+    let (rest, dropped) = rest.rsplit_once('|')?;
+    let (state, attributes) = rest.split_once('|')?;
+    let attributes: Map<String, Value> = serde_json::from_str(attributes).ok()?;
+    Some(Link {
+        trace_id: ids::trace("traceId", trace).ok()?,
+        span_id: ids::span("spanId", span).ok()?,
+        trace_state: state.to_owned(),
+        attributes: attributes.iter().map(|(key, value)| json(key, value)).collect(),
+        dropped_attributes_count: dropped.parse().ok()?,
+        ..Link::default()
+    })
 }
 
 /// Adds the address and the port of an endpoint.
@@ -226,6 +260,50 @@ mod tests {
         assert_eq!((&*span.events[0].name, &*span.events[1].name), ("retry", "log"));
         assert_eq!(span.events[1].attributes.get("s"), Some(&Core::from("a|b")));
         assert_eq!(span.events[1].dropped_attributes, 2);
+    }
+
+    #[test]
+    fn tags_of_the_collectors_exporter_are_what_they_were_in_otlp() {
+        let of = |tags: Value| {
+            let mut document = json!([{ "traceId": "ab", "id": "1", "timestamp": 1, "duration": 2, "tags": {
+                "otel.library.name": "lib", "otel.library.version": "1.2", "span.kind": "internal",
+                "w3c.tracestate": "vendor=1" } }]);
+            document[0]["tags"].as_object_mut().unwrap().extend(tags.as_object().unwrap().clone());
+            let span = spans(&document).remove(0);
+            assert_eq!(
+                (&*span.scope.name, &*span.scope.version, &*span.trace_state),
+                ("lib", "1.2", "vendor=1")
+            );
+            assert_eq!((span.kind, span.attributes.len()), (trace::SpanKind::Internal, 0));
+            span
+        };
+        for (tags, expected) in [
+            (json!({}), None),
+            (json!({ "otel.status_code": "STATUS_CODE_OK" }), Some((StatusCode::Ok, ""))),
+            (
+                json!({ "otel.status_code": "STATUS_CODE_ERROR", "error": "true" }),
+                Some((StatusCode::Error, "")),
+            ),
+            (
+                json!({ "otel.status_code": "STATUS_CODE_ERROR", "error": "true", "otel.status_description": "gone" }),
+                Some((StatusCode::Error, "gone")),
+            ),
+            (json!({ "otel.status_code": "OK" }), Some((StatusCode::Ok, ""))),
+            (json!({ "otel.status_code": "ERROR", "error": "gone" }), Some((StatusCode::Error, "gone"))),
+        ] {
+            let status = of(tags).status;
+            let told = status.as_ref().map(|status| (status.code, &*status.message));
+            assert_eq!(told, expected);
+        }
+        let trace = "5982fe77008310cc80f1da5e10147517";
+        let linked =
+            of(json!({ "otlp.link.0": format!("{trace}|90394f6bcffb5d13|vendor=2|{{\"n\":\"a|b\"}}|3"),
+            "otlp.link.1": format!("{trace}|90394f6bcffb5d14||{{}}|0") }));
+        let link = &linked.links[0];
+        assert_eq!((linked.links.len(), link.trace.unwrap().to_string()), (2, trace.to_owned()));
+        assert_eq!((&*link.trace_state, link.dropped_attributes), ("vendor=2", 3));
+        assert_eq!(link.attributes.get("n"), Some(&Core::from("a|b")));
+        assert_eq!(linked.links[1].span.unwrap().to_string(), "90394f6bcffb5d14");
     }
 
     proptest! {
