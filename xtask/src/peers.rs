@@ -16,45 +16,55 @@ use crate::process;
 pub(crate) mod chromium;
 pub(crate) mod jaeger;
 pub(crate) mod kafka;
+mod maven;
 mod module;
+pub(crate) mod opensearch;
 pub(crate) mod otelcol;
 pub(crate) mod postgres;
 pub(crate) mod prometheus;
 pub(crate) mod promlint;
+mod running;
 pub(crate) mod strace;
 pub(crate) mod systems;
+pub(crate) mod tempo;
 pub(crate) mod zipkin;
 
 /// The peers that tests need.
-const PEERS: [&str; 10] = [
+const NAMES: [&str; 12] = [
     "chromium",
     "jaeger",
     "kafka",
+    "opensearch",
     "otelcol",
     "postgres",
     "prometheus",
     "promlint",
     "strace",
     "systems",
+    "tempo",
     "zipkin",
 ];
 
 /// Installs the named peers (all when none is named) and prints where each one is.
 pub(crate) fn install(names: &[&str]) -> Result<()> {
-    let names = if names.is_empty() { &PEERS } else { names };
+    let names = if names.is_empty() { &NAMES } else { names };
     for name in names {
         let place = match *name {
             "chromium" => chromium::install()?,
             "jaeger" => jaeger::install()?,
             "kafka" => kafka::install()?,
+            "opensearch" => opensearch::install()?,
             "otelcol" => otelcol::install()?,
             "postgres" => postgres::install()?,
             "prometheus" => prometheus::install()?,
             "promlint" => promlint::install()?,
             "strace" => strace::install()?,
             "systems" => systems::install()?,
+            "tempo" => tempo::install()?,
             "zipkin" => zipkin::install()?,
-            other => bail!("`{other}` is not a peer of this project; there are: {}", PEERS.join(", ")),
+            other => {
+                bail!("`{other}` is not a peer of this project; there are: {}", NAMES.join(", "))
+            }
         };
         println!("{name} {}", place.display());
     }

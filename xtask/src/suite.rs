@@ -11,7 +11,9 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{
     dogfood, features, page,
-    peers::{chromium, jaeger, kafka, otelcol, postgres, promlint, strace, systems},
+    peers::{
+        chromium, jaeger, kafka, opensearch, otelcol, postgres, promlint, strace, systems, tempo, zipkin,
+    },
     process, rules,
     steps::Steps,
     workspace::cargo,
@@ -19,6 +21,21 @@ use crate::{
 
 /// The variable with which the number of threads is set by hand.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
+
+/// The ends of the variables that name peers.
+const PEER_VARIABLES: [&str; 11] = [
+    "CHROMIUM",
+    "JAEGER",
+    "KAFKA",
+    "OPENSEARCH",
+    "OTELCOL",
+    "POSTGRES",
+    "PROMLINT",
+    "STRACE",
+    "SYSTEMS",
+    "TEMPO",
+    "ZIPKIN",
+];
 
 /// Whether tests use real peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,12 +50,17 @@ pub(crate) enum Peers {
 struct Environment {
     chromium: PathBuf,
     jaeger: jaeger::Jaeger,
+    /// It writes to OpenSearch.
+    jaeger_on_opensearch: jaeger::Jaeger,
     kafka: PathBuf,
+    opensearch: opensearch::OpenSearch,
     otelcol: PathBuf,
     postgres: postgres::Postgres,
     promlint: PathBuf,
     strace: PathBuf,
     systems: PathBuf,
+    tempo: tempo::Tempo,
+    zipkin: zipkin::Zipkin,
 }
 
 /// Runs every check; the first failing step ends the run.
@@ -49,8 +71,8 @@ pub(crate) fn run(peers: Peers) -> Result<()> {
     println!("\n{}", steps.summary());
     if peers == Peers::Skipped {
         println!(
-            "left out by --no-peers: every test against Chromium, Jaeger, Kafka, PostgreSQL, Prometheus' linter, strace, the OpenTelemetry Collector \
-             and the systems of examples/"
+            "left out by --no-peers: every test against Chromium, Jaeger, Kafka, OpenSearch, PostgreSQL, Prometheus' linter, strace, Tempo, \
+             Zipkin, the OpenTelemetry Collector and the systems of examples/"
         );
     }
     println!("{} passed, {} failed", count.passed, count.failed.max(u64::from(result.is_err())));
@@ -75,16 +97,7 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
         steps.step("checks of the page", page::check)?;
     }
     let environment = match peers {
-        Peers::Required => Some(Environment {
-            chromium: steps.step("Chromium", chromium::install)?,
-            jaeger: steps.step("Jaeger", jaeger::start)?,
-            kafka: steps.step("Kafka", kafka::install)?,
-            otelcol: steps.step("OpenTelemetry Collector", otelcol::install)?,
-            postgres: steps.step("PostgreSQL", postgres::start)?,
-            promlint: steps.step("Prometheus' linter", promlint::install)?,
-            strace: steps.step("strace", strace::install)?,
-            systems: steps.step("example systems", systems::install)?,
-        }),
+        Peers::Required => Some(peers_of_tests(steps)?),
         Peers::Skipped => None,
     };
     steps.step("tests and documentation examples", || cargo_test(environment.as_ref(), count))?;
@@ -92,6 +105,31 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
         steps.step("tests of the server with itself", dogfood::run)?;
     }
     Ok(())
+}
+
+/// Installs the peers of tests, and starts those that all tests share.
+fn peers_of_tests(steps: &mut Steps) -> Result<Environment> {
+    // They take some seconds to start, meanwhile the others are installed.
+    let mut opensearch = steps.step("OpenSearch", opensearch::start)?;
+    let mut zipkin = steps.step("Zipkin", zipkin::start)?;
+    Ok(Environment {
+        chromium: steps.step("Chromium", chromium::install)?,
+        jaeger: steps.step("Jaeger", jaeger::start)?,
+        kafka: steps.step("Kafka", kafka::install)?,
+        otelcol: steps.step("OpenTelemetry Collector", otelcol::install)?,
+        postgres: steps.step("PostgreSQL", postgres::start)?,
+        promlint: steps.step("Prometheus' linter", promlint::install)?,
+        strace: steps.step("strace", strace::install)?,
+        systems: steps.step("example systems", systems::install)?,
+        tempo: steps.step("Tempo", tempo::start)?,
+        jaeger_on_opensearch: steps.step("Jaeger on OpenSearch", || {
+            opensearch.wait()?;
+            zipkin.wait()?;
+            jaeger::start_on(&opensearch.url)
+        })?,
+        opensearch,
+        zipkin,
+    })
 }
 
 /// Checks for the tools that the build needs, before it fails late with an unclear message.
@@ -138,6 +176,12 @@ fn tell(command: &mut Command, environment: Option<&Environment>) {
             command.env("QUALITYTRACE_TEST_CHROMIUM", &environment.chromium);
             let jaeger::Jaeger { grpc, query, otlp, .. } = &environment.jaeger;
             command.env("QUALITYTRACE_TEST_JAEGER", format!("{grpc} {query} {otlp}"));
+            let on_opensearch =
+                format!("{} {}", environment.opensearch.url, environment.jaeger_on_opensearch.otlp);
+            command.env("QUALITYTRACE_TEST_OPENSEARCH", on_opensearch);
+            let tempo::Tempo { grpc, http, otlp, .. } = &environment.tempo;
+            command.env("QUALITYTRACE_TEST_TEMPO", format!("{grpc} {http} {otlp}"));
+            command.env("QUALITYTRACE_TEST_ZIPKIN", &environment.zipkin.url);
             command.env("QUALITYTRACE_TEST_KAFKA", &environment.kafka);
             command.env("QUALITYTRACE_TEST_OTELCOL", &environment.otelcol);
             command.env("QUALITYTRACE_TEST_POSTGRES", &environment.postgres.url);
@@ -147,9 +191,7 @@ fn tell(command: &mut Command, environment: Option<&Environment>) {
         }
         None => {
             command.env_remove("QUALITYTRACE_REQUIRE_PEERS");
-            for name in
-                ["CHROMIUM", "JAEGER", "KAFKA", "OTELCOL", "POSTGRES", "PROMLINT", "STRACE", "SYSTEMS"]
-            {
+            for name in PEER_VARIABLES {
                 command.env_remove(format!("QUALITYTRACE_TEST_{name}"));
             }
         }

@@ -2,11 +2,13 @@
 
 pub mod adversary;
 pub mod instrumented;
+mod peer;
 mod wait;
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 
+pub use peer::peer;
 pub use wait::{
     DEADLINE, Seen, eventually, eventually_blocking, try_eventually, try_eventually_blocking, within,
 };

@@ -1,19 +1,14 @@
-//! Jaeger: a data store of tests; in benchmarks, a trace in its memory stands beside ours.
+//! Jaeger: a data store of tests, with traces in its memory or in OpenSearch; in benchmarks, it stands beside ours.
 
-use std::{
-    env, fs,
-    net::{SocketAddr, TcpStream},
-    path::PathBuf,
-    process::Stdio,
-    thread,
-    time::{Duration, Instant},
+use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, Result};
+
+use super::{
+    module::Program,
+    running::{Running, addresses},
 };
-
-use anyhow::{Context as _, Result, bail};
-use qualitytrace_testing::port;
-
-use super::module::Program;
-use crate::process::{self, Guard};
+use crate::process;
 
 const JAEGER: Program = Program {
     name: "jaeger",
@@ -30,7 +25,7 @@ pub(crate) fn install() -> Result<PathBuf> {
     JAEGER.install()
 }
 
-/// A running Jaeger that keeps traces in memory. Dropping it ends the process.
+/// A running Jaeger. Dropping it ends the process.
 #[derive(Debug)]
 pub(crate) struct Jaeger {
     /// The address of its query service over gRPC.
@@ -39,58 +34,71 @@ pub(crate) struct Jaeger {
     pub(crate) query: String,
     /// The URL of its OTLP over HTTP.
     pub(crate) otlp: String,
-    _process: Guard,
+    _running: Running,
 }
 
-/// Starts Jaeger on free loopback ports and waits until it is ready.
+/// Starts a Jaeger that keeps traces in memory on free loopback ports, and waits until it is ready.
 pub(crate) fn start() -> Result<Jaeger> {
-    let program = install()?;
-    let [grpc, query, otlp] = [(); 3].map(|()| SocketAddr::from(([127, 0, 0, 1], port())));
-    let base = env::temp_dir().join(format!("qualitytrace-jaeger-{}", std::process::id()));
-    let [settings, log] = ["yaml", "log"].map(|ending| base.with_extension(ending));
-    fs::write(&settings, configuration(grpc, query, otlp))
-        .context("failed to write Jaeger's configuration")?;
-    let mut command = process::bound_to_us("KILL", &program);
-    command.arg("--config").arg(&settings).stdin(Stdio::null()).stdout(Stdio::null());
-    let mut server =
-        Guard(command.stderr(fs::File::create(&log)?).spawn().context("failed to start Jaeger")?);
-    let started = Instant::now();
-    let outcome = loop {
-        if [grpc, query, otlp].iter().all(|address| TcpStream::connect(address).is_ok()) {
-            break Ok(());
-        }
-        if server.0.try_wait()?.is_some() || started.elapsed() > READY_LIMIT {
-            break Err(fs::read_to_string(&log).unwrap_or_default());
-        }
-        thread::sleep(Duration::from_millis(20));
+    start_with("jaeger", &["memory: { memory: { max_traces: 10000 } }".to_owned()])
+}
+
+/// Starts a Jaeger that writes to an OpenSearch, each span twice: with its tags in a list, into the indexes
+/// `list-jaeger-span-*`, and with its tags as fields, into `fields-jaeger-span-*`.
+pub(crate) fn start_on(opensearch: &str) -> Result<Jaeger> {
+    let backend = |prefix: &str, tags: &str| {
+        let index = "{ shards: 1, replicas: 0 }";
+        format!(
+            "{prefix}: {{ opensearch: {{ server_urls: [\"{opensearch}\"], tags_as_fields: {{ {tags} }}, \
+             bulk_processing: {{ flush_interval: 100ms }}, \
+             indices: {{ index_prefix: {prefix}, spans: {index}, services: {index} }} }} }}"
+        )
     };
-    for file in [&settings, &log] {
-        // Nothing reads them later.
-        let _ = fs::remove_file(file);
-    }
-    if let Err(said) = outcome {
-        bail!("Jaeger did not become ready: {}", said.trim());
-    }
-    Ok(Jaeger { grpc, query: format!("http://{query}"), otlp: format!("http://{otlp}"), _process: server })
+    let backends = [backend("list", "all: false"), backend("fields", "all: true, dot_replacement: \"@\"")];
+    start_with("jaeger-on-opensearch", &backends)
+}
+
+fn start_with(purpose: &str, backends: &[String]) -> Result<Jaeger> {
+    let program = install()?;
+    let [grpc, query, otlp] = addresses();
+    let mut running = Running::start("Jaeger", purpose, |folder| {
+        let settings = folder.join("jaeger.yaml");
+        fs::write(&settings, configuration(backends, grpc, query, otlp))
+            .context("failed to write Jaeger's configuration")?;
+        let mut command = process::bound_to_us("KILL", &program);
+        command.arg("--config").arg(&settings);
+        Ok(command)
+    })?;
+    running.wait(&[grpc, query, otlp], READY_LIMIT)?;
+    Ok(Jaeger { grpc, query: format!("http://{query}"), otlp: format!("http://{otlp}"), _running: running })
 }
 
 /// Without a batch processor, so that a span can be read as soon as it is acknowledged, and without spans of its own.
-fn configuration(grpc: SocketAddr, query: SocketAddr, otlp: SocketAddr) -> String {
+/// Every backend is written to, and the first one is queried.
+fn configuration(backends: &[String], grpc: SocketAddr, query: SocketAddr, otlp: SocketAddr) -> String {
+    let names: Vec<&str> = backends.iter().filter_map(|backend| Some(backend.split_once(':')?.0)).collect();
+    let exporters: Vec<String> = names.iter().map(|name| format!("jaeger_storage_exporter/{name}")).collect();
+    let settings: Vec<String> = names
+        .iter()
+        .zip(&exporters)
+        .map(|(name, exporter)| format!("{exporter}: {{ trace_storage: {name} }}"))
+        .collect();
+    let (queried, backends) = (names.first().copied().unwrap_or_default(), backends.join(", "));
+    let (settings, exporters) = (settings.join(", "), exporters.join(", "));
     format!(
         "\
 extensions:
   jaeger_query:
     enable_tracing: false
-    storage: {{ traces: memory }}
+    storage: {{ traces: {queried} }}
     grpc: {{ endpoint: {grpc} }}
     http: {{ endpoint: {query} }}
-  jaeger_storage: {{ backends: {{ memory: {{ memory: {{ max_traces: 100000 }} }} }} }}
+  jaeger_storage: {{ backends: {{ {backends} }} }}
 receivers: {{ otlp: {{ protocols: {{ http: {{ endpoint: {otlp} }} }} }} }}
-exporters: {{ jaeger_storage_exporter: {{ trace_storage: memory }} }}
+exporters: {{ {settings} }}
 service:
   extensions: [jaeger_storage, jaeger_query]
   telemetry: {{ metrics: {{ level: none }}, logs: {{ level: warn }} }}
-  pipelines: {{ traces: {{ receivers: [otlp], exporters: [jaeger_storage_exporter] }} }}
+  pipelines: {{ traces: {{ receivers: [otlp], exporters: [{exporters}] }} }}
 "
     )
 }

@@ -1,19 +1,14 @@
-//! Zipkin: a back end of the tests of the server's own telemetry; in benchmarks, its own page stands beside ours.
+//! Zipkin: a data store of tests. In benchmarks, its page stands beside ours.
 
-use std::{
-    fs,
-    net::SocketAddr,
-    path::PathBuf,
-    process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
+use std::{fs, net::SocketAddr, path::PathBuf, process::Command, time::Duration};
+
+use anyhow::{Context as _, Result};
+
+use super::{
+    cache, lock, maven,
+    running::{Running, addresses},
 };
-
-use anyhow::{Context as _, Result, bail};
-use qualitytrace_testing::port;
-
-use super::{cache, lock};
-use crate::process::{self, Guard, accepts};
+use crate::process;
 
 const VERSION: &str = "3.6.1";
 /// Start timeout.
@@ -30,9 +25,7 @@ pub(crate) fn install() -> Result<PathBuf> {
     if jar.is_file() {
         return Ok(jar);
     }
-    for program in ["java", "mvn"] {
-        process::require(program, "install Java 17 and Maven")?;
-    }
+    maven::require()?;
     println!("    fetching Zipkin {VERSION} to {} (once)", dir.display());
     fs::create_dir_all(&dir).with_context(|| format!("failed to make the folder {}", dir.display()))?;
     let mut maven = Command::new("mvn");
@@ -52,32 +45,26 @@ pub(crate) struct Zipkin {
     /// The URL of its page and its API.
     pub(crate) url: String,
     address: SocketAddr,
-    process: Guard,
+    running: Running,
 }
 
 /// Starts Zipkin on a free loopback port; it takes some seconds until it is [ready](Zipkin::wait).
 pub(crate) fn start() -> Result<Zipkin> {
     let jar = install()?;
-    let address = SocketAddr::from(([127, 0, 0, 1], port()));
-    let mut command = process::bound_to_us("KILL", "java");
-    command.args(["-Xmx1g", "-jar"]).arg(jar).arg("--armeria.ports[0].ip=127.0.0.1");
-    command.arg(format!("--armeria.ports[0].port={}", address.port()));
-    command.arg("--armeria.ports[0].protocols[0]=http");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let process = Guard(command.spawn().context("failed to start Zipkin")?);
-    Ok(Zipkin { url: format!("http://{address}"), address, process })
+    let [address] = addresses();
+    let running = Running::start("Zipkin", "zipkin", |_| {
+        let mut command = process::bound_to_us("KILL", "java");
+        command.args(["-Xmx1g", "-jar"]).arg(jar).arg("--armeria.ports[0].ip=127.0.0.1");
+        command.arg(format!("--armeria.ports[0].port={}", address.port()));
+        command.arg("--armeria.ports[0].protocols[0]=http");
+        Ok(command)
+    })?;
+    Ok(Zipkin { url: format!("http://{address}"), address, running })
 }
 
 impl Zipkin {
-    /// Waits until it accepts connections.
+    /// Waits until Zipkin accepts connections.
     pub(crate) fn wait(&mut self) -> Result<()> {
-        let asked = Instant::now();
-        while !accepts(self.address) {
-            if self.process.0.try_wait()?.is_some() || asked.elapsed() > READY_LIMIT {
-                bail!("Zipkin did not become ready at {}", self.address);
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
-        Ok(())
+        self.running.wait(&[self.address], READY_LIMIT)
     }
 }

@@ -1,11 +1,14 @@
-//! Runs whose trace is in a data store: real Jaeger, and stand-ins that check what they are asked.
+//! Runs whose trace is in a data store: real ones, and stand-ins that check what they are asked.
 
 mod jaeger;
+mod jaeger_on_opensearch;
 mod masked_secrets;
 mod over_http;
+mod real;
 mod search;
 mod sigv4;
 mod stand_in;
+mod tempo;
 mod tls;
 mod wrong_settings;
 mod xray;

@@ -51,10 +51,7 @@ fn the_collector_accepts_the_configuration_of_each_type() {
     assert_eq!(unknown.status.code(), Some(1));
     let told = text(&unknown.stderr);
     let (_, kinds) = told.trim().split_once("there are: ").unwrap();
-    let Ok(collector) = std::env::var("QUALITYTRACE_TEST_OTELCOL") else {
-        assert!(std::env::var("QUALITYTRACE_REQUIRE_PEERS").is_err(), "QUALITYTRACE_TEST_OTELCOL is not set");
-        return;
-    };
+    let Some(collector) = qualitytrace_testing::peer("OTELCOL") else { return };
     let kinds: Vec<&str> = kinds.split(", ").collect();
     assert!(kinds.len() >= 20, "{kinds:?}");
     for kind in kinds {
