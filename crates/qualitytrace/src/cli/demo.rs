@@ -51,6 +51,9 @@ pub(crate) struct Options {
     repeat: u32,
     #[command(flatten)]
     store: StoreOptions,
+    /// Only open the shop, which sends its spans to this address over OTLP/gRPC: a Collector, or a data store
+    #[arg(long, value_name = "URL", conflicts_with_all = ["keep", "repeat", "store"])]
+    export_to: Option<String>,
 }
 
 /// Starts a server and a shop, runs the shop's tests, and reports.
@@ -67,6 +70,9 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
     };
     let store = options.store.store()?;
     start_logging("warn", None);
+    if let Some(endpoint) = &options.export_to {
+        return shop_alone(endpoint, bug).await;
+    }
     let token = OwnToken::random();
     // At a terminal a reader wants to look at what the report names.
     let keep = options.keep || std::io::stdout().is_terminal();
@@ -94,6 +100,20 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
     let exit = exit?;
     stopped?;
     Ok(exit)
+}
+
+/// Opens the shop until a signal ends it. The server that tests it is another one.
+async fn shop_alone(endpoint: &str, bug: Option<Bug>) -> anyhow::Result<Exit> {
+    let shop = Shop::start(endpoint, bug).await?;
+    let gateway = shop.gateway_url();
+    terminal::out(&format!(
+        "{}Its spans go to {endpoint}. It stays open until you press Ctrl-C. Test it with a server that has them:\n\n  \
+         qualitytrace run {FOLDER} --var GATEWAY={gateway}\n",
+        welcome(&shop, bug, None)
+    ));
+    end_signal().await;
+    shop.stop().await?;
+    Ok(Exit::Passed)
 }
 
 /// Starts a server with a database in memory. Its one port receives the shop's spans too, unless there is a store; with

@@ -45,6 +45,7 @@ mod secrecy;
 mod selecting;
 mod spool;
 mod startable;
+mod stores;
 mod story;
 mod suites;
 mod systems;
