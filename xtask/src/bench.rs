@@ -4,7 +4,7 @@
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::peers::{jaeger, postgres};
+use crate::peers::{jaeger, postgres, tempo};
 
 mod build;
 mod ingest;
@@ -14,6 +14,8 @@ mod page;
 mod record;
 mod startup;
 mod subject;
+
+use record::Record;
 
 pub(crate) const USAGE: &str = "\
 cargo xtask bench NAME [--rounds N] [--seconds S] [--runs N] [--write-docs]
@@ -27,6 +29,7 @@ cargo xtask bench NAME [--rounds N] [--seconds S] [--runs N] [--write-docs]
   memory      memory over 100,000 runs of 1,000 tests; --runs N instead
   waiting     verdicts on systems whose spans come late or whose exporters are slow, silent or away: how many are wrong, how
               long after the last span and after the evidence they come; --runs N instead of 1,000
+  sources     the same late spans, read from Jaeger and Tempo by 200 runs at once; --runs N instead of 1,000 of each
   cli         27 tests of the demo shop in parallel, 100 times; what one test costs besides trigger and wait; --runs N instead
   traces      large traces over the API: columns, selection, dry run, one span, exports, and a trace that is followed live
   page        the page in a real Chromium: large traces opened, scrolled, searched and streamed, heap and bytes; beside
@@ -75,12 +78,27 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
             let arguments = ["--jaeger", &jaeger.query, "--jaeger-otlp", &jaeger.otlp].map(str::to_owned);
             lines::run("traces", &[], &arguments)?
         }
+        "sources" => sources(&options)?,
         "cli" => lines::run("cli", &[], &runs_of(&options))?,
         "page" => page::run(&options)?,
         "waiting" => lines::run("waiting", &[], &runs_of(&options))?,
         other => bail!("`{other}` is not a benchmark of this project\n\n{USAGE}"),
     };
     record.publish(options.write_docs)
+}
+
+/// Verdicts on traces in real data stores, which listen on free loopback ports.
+fn sources(options: &Options) -> Result<Record> {
+    let (jaeger, tempo) = (jaeger::start()?, tempo::start()?);
+    let mut arguments = runs_of(options);
+    arguments.extend([
+        "--jaeger".to_owned(),
+        jaeger.grpc.to_string(),
+        jaeger.query.clone(),
+        jaeger.otlp.clone(),
+    ]);
+    arguments.extend(["--tempo".to_owned(), tempo.grpc.to_string(), tempo.http.clone(), tempo.otlp.clone()]);
+    lines::run("sources", &[], &arguments)
 }
 
 /// The arguments of an example that takes a number of runs.

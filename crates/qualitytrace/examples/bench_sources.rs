@@ -1,0 +1,150 @@
+//! Benchmark of verdicts on traces in real data stores, with spans that come up to three seconds late, in several batches,
+//! out of order and twice: a JSON line for each store and protocol. `cargo xtask bench sources`, which starts the stores;
+//! `--runs N` does fewer than the thousand of each.
+
+#![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
+#![expect(clippy::unwrap_used, reason = "a measurement that fails is worth nothing")]
+
+#[path = "../tests/late_spans_load/load.rs"]
+#[expect(dead_code, reason = "tests and other measurements use the rest")]
+mod late_spans_load;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use late_spans_load::client::Client;
+use late_spans_load::program::{Served, beside};
+use late_spans_load::system::{Leaf, Manner, System};
+use late_spans_load::waiting::{Load, Tally, measure};
+use serde_json::{Value, json};
+
+const DELAY: Duration = Duration::from_secs(3);
+/// Runs at the same time.
+const PARALLEL: usize = 200;
+const TESTS: usize = 20;
+
+/// Where a store is.
+struct Addresses {
+    grpc: String,
+    http: String,
+    otlp: String,
+}
+
+#[tokio::main]
+async fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let after = |flag: &str, at: usize| words.iter().skip_while(|word| *word != flag).nth(at);
+    let runs = after("--runs", 1).map_or(1_000, |runs| runs.parse().expect("`--runs` needs a number"));
+    let store = |flag: &str| {
+        let [grpc, http, otlp] = [1, 2, 3].map(|at| after(flag, at).expect("three addresses").to_owned());
+        Addresses { grpc, http, otlp }
+    };
+    let (jaeger, tempo) = (store("--jaeger"), store("--tempo"));
+    let plain = |endpoint: &str| json!({ "endpoint": endpoint, "tls": { "insecure": true } });
+
+    line("Jaeger, gRPC", &jaeger, json!({ "type": "jaeger", "jaeger": plain(&jaeger.grpc) }), None, runs)
+        .await;
+    let counted = Counted::start(&jaeger.http).await;
+    let read = json!({ "type": "jaeger", "jaeger": { "endpoint": counted.url } });
+    line("Jaeger, HTTP", &jaeger, read, Some(&counted), runs).await;
+
+    let read = json!({ "type": "tempo", "tempo": { "type": "grpc", "grpc": plain(&tempo.grpc) } });
+    line("Tempo, gRPC", &tempo, read, None, runs).await;
+    let counted = Counted::start(&tempo.http).await;
+    let read = json!({ "type": "tempo", "tempo": { "type": "http", "http": { "url": counted.url } } });
+    line("Tempo, HTTP", &tempo, read, Some(&counted), runs).await;
+}
+
+/// Measures runs with one data store, on a new server.
+async fn line(name: &str, store: &Addresses, mut read: Value, counted: Option<&Counted>, runs: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("sqlite://{}", folder.path().join("sources.db").display());
+    let concurrency = PARALLEL.to_string();
+    let server = Served::start(&beside(), &database, &["--runs.concurrency", &concurrency]).await;
+    let client = Client::new(server.url(""));
+    read["name"] = json!(name);
+    client.put("/api/datastores/current", &json!({ "type": "DataStore", "spec": read })).await;
+    let system = System::start(vec![store.otlp.clone()], Manner { delay: DELAY, leaf: Leaf::Comes }).await;
+    let tests = TESTS.min(runs / 2).max(1);
+    let tally = measure(&client, &system, Load { tests, runs, parallel: PARALLEL }).await;
+    for wrong in &tally.wrong {
+        println!("{wrong}");
+    }
+    let at = |percent| Tally::at(&tally.known, percent).as_millis();
+    println!(
+        "{}",
+        json!({
+            "store": name, "runs": tally.runs, "at once": PARALLEL, "wrong verdicts": tally.wrong.len(),
+            "gave up, rightly": tally.gave_up, "p50 ms after the last span": at(50), "p90 ms": at(90),
+            "p99 ms": at(99), "max ms": at(100), "requests": counted.map(Counted::requests),
+            "most at once": counted.map(Counted::most),
+        })
+    );
+}
+
+/// A proxy before a store that counts requests.
+struct Counted {
+    url: String,
+    counts: Arc<Counts>,
+}
+
+struct Counts {
+    to: String,
+    client: reqwest::Client,
+    requests: AtomicUsize,
+    in_flight: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Counted {
+    async fn start(to: &str) -> Self {
+        // Fails when a provider is installed already, which is fine.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let counts = Arc::new(Counts {
+            to: to.to_owned(),
+            client: reqwest::Client::builder().no_proxy().build().unwrap(),
+            requests: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+        });
+        let router = Router::new().fallback(forward).with_state(Arc::clone(&counts));
+        let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url, counts }
+    }
+
+    fn requests(&self) -> usize {
+        self.counts.requests.load(Ordering::Relaxed)
+    }
+
+    fn most(&self) -> usize {
+        self.counts.most.load(Ordering::Relaxed)
+    }
+}
+
+/// Forwards a request, and reads the whole answer before the request counts as answered.
+async fn forward(State(counts): State<Arc<Counts>>, request: Request) -> Response {
+    counts.requests.fetch_add(1, Ordering::Relaxed);
+    let now = counts.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
+    counts.most.fetch_max(now, Ordering::Relaxed);
+    let url = format!("{}{}", counts.to, request.uri());
+    let mut asked = counts.client.request(request.method().clone(), url);
+    if let Some(accept) = request.headers().get("accept") {
+        asked = asked.header("accept", accept);
+    }
+    let answer = asked.send().await.unwrap();
+    let mut response = Response::builder().status(answer.status());
+    if let Some(kind) = answer.headers().get("content-type") {
+        response = response.header("content-type", kind);
+    }
+    let body = answer.bytes().await.unwrap();
+    counts.in_flight.fetch_sub(1, Ordering::Relaxed);
+    response.body(Body::from(body)).unwrap()
+}
