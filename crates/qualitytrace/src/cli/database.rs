@@ -190,8 +190,10 @@ pub(crate) fn vault(config: &Config) -> anyhow::Result<Vault> {
 /// Awaits `work` unless the user interrupts it; work that is dropped cleans up after itself.
 pub(crate) async fn interruptible<T>(work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
-        done = work => Some(done),
+        // The signal first: work that has begun must not end by a signal that nothing listens to yet.
+        biased;
         () = stop_signal() => None,
+        done = work => Some(done),
     }
 }
 
