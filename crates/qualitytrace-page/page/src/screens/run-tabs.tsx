@@ -169,7 +169,8 @@ export function EventsTab({ live }: { live: Live }) {
   const [first] = live.events;
   const began = Number(first?.at ?? 0);
   return (
-    <div className="scroll">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard
+    <section className="scroll" aria-label="Events of the run" tabIndex={0}>
       <table className="list" aria-label="Events">
         <thead>
           <tr>
@@ -188,7 +189,7 @@ export function EventsTab({ live }: { live: Live }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </section>
   );
 }
 

@@ -55,7 +55,8 @@ export function Versions(props: {
   );
   const error = text.error ?? before.error;
   return (
-    <div className="scroll versions">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard
+    <section className="scroll versions" aria-label="Versions" tabIndex={0}>
       {last > 1 && (
         <div className="filters">
           {choose("version", "Version", version)}
@@ -85,7 +86,7 @@ export function Versions(props: {
           )}
         </section>
       )}
-    </div>
+    </section>
   );
 }
 
