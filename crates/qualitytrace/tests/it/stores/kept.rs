@@ -11,10 +11,8 @@ use crate::late_spans_load::program::Served;
 pub(super) enum Kept {
     /// Everything.
     All,
-    /// Everything but the flags.
+    /// Everything but flags.
     ByTempo,
-    /// What Jaeger writes to a search engine: microseconds, and the first of the flags.
-    ByJaeger,
     /// What the Collector's exporter writes to Zipkin: microseconds, names in lower case, no flags, attributes as texts, and
     /// those of the resource among those of the span.
     ByZipkin,
@@ -86,33 +84,30 @@ impl Kept {
     }
 
     fn of_span(self, mut span: Value) -> Value {
-        match self {
-            Self::All => return span,
-            Self::ByTempo => {
-                span["flags"] = json!(0);
-                return span;
-            }
-            // A status that says nothing is not written.
-            Self::ByJaeger | Self::ByZipkin if span["status"]["code"] == 0 => span["status"] = Value::Null,
-            Self::ByJaeger | Self::ByZipkin => {}
+        if self == Self::All {
+            return span;
+        }
+        for link in span["links"].as_array_mut().into_iter().flatten() {
+            link.as_object_mut().unwrap().remove("flags");
+        }
+        span["flags"] = json!(0);
+        if self == Self::ByTempo {
+            return span;
+        }
+        // A status that says nothing is not written.
+        if span["status"]["code"] == 0 {
+            span["status"] = Value::Null;
         }
         let nanos = |value: &Value| value.as_str().and_then(|text| text.parse().ok()).unwrap_or(0_u64);
         let (start, end) = (nanos(&span["startTimeUnixNano"]), nanos(&span["endTimeUnixNano"]));
-        let round = if self == Self::ByZipkin { 500 } else { 0 };
-        let micros = |nanos: u64| (nanos + round) / 1_000;
+        // The exporter rounds.
+        let micros = |nanos: u64| (nanos + 500) / 1_000;
         span["startTimeUnixNano"] = json!(micros(start));
         span["endTimeUnixNano"] = json!(micros(start) + micros(end - start));
         for event in span["events"].as_array_mut().into_iter().flatten() {
             event["timeUnixNano"] = json!(micros(nanos(&event["timeUnixNano"])));
         }
-        for part in std::iter::once(&mut span["links"]).filter_map(Value::as_array_mut).flatten() {
-            part.as_object_mut().unwrap().remove("flags");
-        }
-        let flags = span["flags"].as_u64().unwrap_or(0);
-        span["flags"] = json!(if self == Self::ByJaeger { flags & 1 } else { 0 });
-        if self == Self::ByZipkin {
-            by_zipkin(&mut span);
-        }
+        by_zipkin(&mut span);
         span
     }
 }
