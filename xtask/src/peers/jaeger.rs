@@ -39,7 +39,7 @@ pub(crate) struct Jaeger {
 
 /// Starts a Jaeger that keeps traces in memory on free loopback ports, and waits until it is ready.
 pub(crate) fn start() -> Result<Jaeger> {
-    start_with("jaeger", &["memory: { memory: { max_traces: 10000 } }".to_owned()])
+    start_with("jaeger", &["memory: { memory: { max_traces: 100000 } }".to_owned()])
 }
 
 /// Starts a Jaeger that writes to an OpenSearch, each span twice: with its tags in a list, into the indexes
