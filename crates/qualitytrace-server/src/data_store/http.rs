@@ -19,6 +19,8 @@ use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason, Resolver, Ro
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Who asks.
 pub(super) const USER_AGENT: &str = concat!("qualitytrace/", env!("CARGO_PKG_VERSION"));
+/// Pages of one trace. A store that has no last page is asked no further.
+pub(super) const MAX_PAGES: usize = 2_000;
 /// Characters of an error's body that are shown.
 const SHOWN: usize = 200;
 /// The longest wait that a store may ask for.
@@ -193,6 +195,12 @@ impl Http {
             self.endpoint.setting
         );
         Failure::told(Reason::Missing, message).into()
+    }
+
+    /// Describes a trace whose pages do not end: what was read of it is not the whole.
+    pub(super) fn endless(&self) -> FetchError {
+        let cause = format!("{MAX_PAGES} pages of one trace and no end");
+        Failure::at(&self.endpoint, Reason::TooLarge, &cause).into()
     }
 
     fn name(&self) -> &'static str {

@@ -13,15 +13,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::error::FetchError;
-use super::http::{Answer, Http, Settings};
+use super::http::{Answer, Http, MAX_PAGES, Settings};
 use super::received::Received;
 use super::{elastic, opensearch};
 use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
 
 /// Documents of one page.
 const PAGE: usize = 1_000;
-/// Pages of one trace.
-const MAX_PAGES: usize = 1_000;
 /// How long the engine keeps the state of a scroll between two pages.
 const SCROLL: &str = "30s";
 const JSON: &str = "application/json";
@@ -195,22 +193,26 @@ impl Search {
         let answer = self.post(&format!("{path}?scroll={SCROLL}"), &query).await?;
         let mut page = self.page(&answer)?;
         for _ in 0..MAX_PAGES {
+            let scroll = page.scroll.take();
             if page.hits.hits.is_empty() {
-                break;
+                self.end(scroll).await;
+                return Ok(());
             }
-            let scroll = page.scroll.clone();
             self.add(page, received).await?;
             let Some(scroll) = scroll else { return Ok(()) };
             let next = json!({ "scroll": SCROLL, "scroll_id": scroll });
             page = self.page(&self.post("/_search/scroll", &next).await?)?;
         }
-        if let Some(scroll) = page.scroll {
-            // The engine forgets it by itself, only later.
-            let request = self.node().request(Method::DELETE, "/_search/scroll");
-            let body = json!({ "scroll_id": [scroll] }).to_string();
-            let _ = self.send(request.header(CONTENT_TYPE, JSON).body(body)).await;
-        }
-        Ok(())
+        self.end(page.scroll).await;
+        Err(self.node().endless())
+    }
+
+    /// Ends a scroll. The engine forgets it by itself, only later.
+    async fn end(&self, scroll: Option<String>) {
+        let Some(scroll) = scroll else { return };
+        let request = self.node().request(Method::DELETE, "/_search/scroll");
+        let body = json!({ "scroll_id": [scroll] }).to_string();
+        let _ = self.send(request.header(CONTENT_TYPE, JSON).body(body)).await;
     }
 
     /// Asks for the index. A pattern that matches none yet is no mistake: the first span creates it.

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::FetchError;
-use super::http::{Answer, Http, Settings};
+use super::http::{Answer, Http, MAX_PAGES, Settings};
 use super::received::Received;
 use super::spans::{kind, rfc3339};
 use crate::trace_files::collected::{self, Collected, ScopeName};
@@ -24,8 +24,6 @@ use crate::trigger::{Certificates, Endpoint, Failure, Gate};
 pub(super) const NAME: &str = "Sumo Logic";
 /// Spans of one page: the most that the service allows.
 const PAGE: &str = "100";
-/// Pages of one trace.
-const MAX_PAGES: usize = 10_000;
 
 /// The client of Sumo Logic.
 #[derive(Debug)]
@@ -138,10 +136,10 @@ impl SumoLogic {
             }
             token = page.next.filter(|next| !next.is_empty());
             if token.is_none() {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        Err(self.http.endless())
     }
 
     /// Asks for a trace that does not exist.

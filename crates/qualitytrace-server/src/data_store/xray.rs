@@ -17,7 +17,7 @@ use serde_json::json;
 use self::batch::{Batches, Next, Part, Waiting};
 use super::credentials;
 use super::error::FetchError;
-use super::http::{Http, Settings};
+use super::http::{Http, MAX_PAGES, Settings};
 use super::received::Received;
 use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
 
@@ -29,8 +29,6 @@ const SERVICE: &str = "xray";
 const PATH: &str = "/Traces";
 /// The hash of the body, which is signed.
 const BODY_HASH: &str = "x-amz-content-sha256";
-/// Pages of one trace.
-const MAX_PAGES: usize = 10_000;
 
 /// The client of X-Ray in one region.
 #[derive(Debug)]
@@ -146,10 +144,10 @@ impl XRay {
             }
             token = page.next_token.filter(|token| !token.is_empty());
             if token.is_none() {
-                break;
+                return (Ok(()), own);
             }
         }
-        (Ok(()), own)
+        (Err(self.http.endless()), own)
     }
 
     async fn add(&self, received: &mut Received<'_>, documents: Vec<String>) -> Result<(), FetchError> {
@@ -199,7 +197,7 @@ impl XRay {
             format!(
                 "the server has no AWS credentials for {NAME}: none in its environment (AWS_ACCESS_KEY_ID, \
                  AWS_SECRET_ACCESS_KEY), in the profile of its `~/.aws` files, of a web identity, of its container or of \
-                 its instance; give it some, or write `accessKeyId` and `secretAccessKey` in the data store"
+                 its instance ({error}); give it some, or write `accessKeyId` and `secretAccessKey` in the data store"
             )
         } else {
             format!("no request to {NAME} can be signed: {error}; correct the data store's keys")

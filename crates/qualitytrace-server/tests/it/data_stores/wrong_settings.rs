@@ -93,6 +93,30 @@ async fn a_store_that_is_busy_is_asked_again_when_it_wants() {
 }
 
 #[tokio::test]
+async fn a_trace_whose_pages_do_not_end_is_no_trace() {
+    let bench = Bench::start().await;
+    let endless = StandIn::start(&bench.caused, |asked, caused| {
+        let Some((_, parent)) = caused.filter(|(trace, _)| asked.path.contains(trace.as_str())) else {
+            return Answer::status(404);
+        };
+        if asked.path.ends_with("/spans") {
+            let span = json!({ "id": "00000000000000aa", "parentId": parent, "operationName": "handle",
+                "service": "shop", "startedAt": jiff::Timestamp::now().to_string(), "duration": 5_000 });
+            return Answer::json(json!({ "spanPage": [span], "next": "more" }));
+        }
+        Answer::json(json!({ "fields": {} }))
+    })
+    .await;
+    let details = json!({ "url": endless.url, "accessID": "id", "accessKey": "key" });
+    bench.store(&json!({ "name": "S", "type": "sumologic", "sumologic": details })).await;
+    let run = bench.run(&json!([])).await;
+    assert_eq!(run["state"], "TRACE_FAILED", "{run}");
+    let error = run["lastErrorState"].as_str().unwrap_or_default();
+    assert!(error.contains("Sumo Logic") && error.contains("2000 pages of one trace and no end"), "{error}");
+    bench.server.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_trace_that_the_store_does_not_have_is_explained() {
     let bench = Bench::start().await;
     let empty = StandIn::start(&bench.caused, |asked, _| match asked.path.as_str() {
