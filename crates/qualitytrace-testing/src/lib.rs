@@ -8,7 +8,7 @@ mod wait;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-pub use peer::peer;
+pub use peer::{peer, peer_addresses};
 pub use wait::{
     DEADLINE, Seen, eventually, eventually_blocking, try_eventually, try_eventually_blocking, within,
 };

@@ -14,3 +14,12 @@ pub fn peer(name: &str) -> Option<String> {
     }
     value
 }
+
+/// The addresses of a peer that has several, as [`peer`] does.
+///
+/// # Panics
+/// If it has another number of them.
+pub fn peer_addresses<const N: usize>(name: &str) -> Option<[String; N]> {
+    let addresses: Vec<String> = peer(name)?.split(' ').map(ToOwned::to_owned).collect();
+    Some(addresses.try_into().expect("the number of addresses"))
+}

@@ -7,7 +7,7 @@ mod shop;
 
 use std::path::Path;
 
-use qualitytrace_testing::{DEADLINE, eventually, peer};
+use qualitytrace_testing::{DEADLINE, eventually, peer, peer_addresses};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -28,12 +28,6 @@ struct Store {
 /// The exporter of a store that receives OTLP over HTTP.
 fn otlp(url: &str) -> String {
     format!("otlphttp/store: {{ endpoint: '{url}', compression: none }}")
-}
-
-/// The addresses of a peer.
-fn addresses<const N: usize>(name: &str) -> Option<[String; N]> {
-    let addresses: Vec<String> = peer(name)?.split(' ').map(ToOwned::to_owned).collect();
-    Some(addresses.try_into().unwrap())
 }
 
 /// Runs the tests of a folder on a server, and returns the exit code and the report.
@@ -117,13 +111,13 @@ fn plain(endpoint: &str) -> Value {
 }
 
 fn jaeger() -> Option<Store> {
-    let [grpc, _, otlp_url] = addresses("JAEGER")?;
+    let [grpc, _, otlp_url] = peer_addresses("JAEGER")?;
     let spec = json!({ "type": "jaeger", "jaeger": plain(&grpc) });
     Some(Store { exporter: otlp(&otlp_url), spec, kept: Kept::All })
 }
 
 fn tempo(kind: &str) -> Option<Store> {
-    let [grpc, http, otlp_url] = addresses("TEMPO")?;
+    let [grpc, http, otlp_url] = peer_addresses("TEMPO")?;
     let client = if kind == "grpc" { plain(&grpc) } else { json!({ "url": http }) };
     let spec = json!({ "type": "tempo", "tempo": { "type": kind, kind: client } });
     Some(Store { exporter: otlp(&otlp_url), spec, kept: Kept::ByTempo })

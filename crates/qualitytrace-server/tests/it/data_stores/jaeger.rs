@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use qualitytrace_testing::peer_addresses;
 use serde_json::json;
 
 use super::Bench;
-use super::real::{addresses, runs_with};
+use super::real::runs_with;
 
 /// The addresses of Jaeger's query service, of its HTTP API, and of its OTLP receiver.
 fn jaeger() -> Option<[String; 3]> {
-    addresses("JAEGER")
+    peer_addresses("JAEGER")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,15 +1,16 @@
 //! Real OpenSearch, which a real Jaeger writes to.
 
+use qualitytrace_testing::peer_addresses;
 use serde_json::{Value, json};
 
-use super::real::{addresses, runs_with};
+use super::real::runs_with;
 
 /// Jaeger writes microseconds.
 const TICK: u64 = 1_000;
 
 /// Runs with the documents in the indexes with this prefix.
 async fn runs_with_index(prefix: &str) {
-    let Some([opensearch, otlp]) = addresses("OPENSEARCH") else { return };
+    let Some([opensearch, otlp]) = peer_addresses("OPENSEARCH") else { return };
     let index = json!({ "addresses": [opensearch], "index": format!("{prefix}-jaeger-span-*") });
     let store: Value = json!({ "name": "O", "type": "opensearch", "opensearch": index });
     runs_with(store, otlp, TICK).await;

@@ -15,13 +15,6 @@ use serde_json::Value;
 use super::Bench;
 use crate::requests::{pair, text};
 
-/// The addresses of a peer.
-pub(super) fn addresses<const N: usize>(name: &str) -> Option<[String; N]> {
-    let addresses: Vec<String> =
-        qualitytrace_testing::peer(name)?.split(' ').map(ToOwned::to_owned).collect();
-    Some(addresses.try_into().unwrap())
-}
-
 fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }

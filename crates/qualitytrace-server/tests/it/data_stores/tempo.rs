@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use qualitytrace_server::data_store::Recorded;
-use qualitytrace_testing::{DEADLINE, eventually};
+use qualitytrace_testing::{DEADLINE, eventually, peer_addresses};
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::real::{addresses, deliveries, post, runs_with};
+use super::real::{deliveries, post, runs_with};
 
 /// The addresses of Tempo's gRPC port, of its HTTP API, and of its OTLP receiver.
 fn tempo() -> Option<[String; 3]> {
-    addresses("TEMPO")
+    peer_addresses("TEMPO")
 }
 
 fn store(kind: &str, client: &Value) -> Value {
