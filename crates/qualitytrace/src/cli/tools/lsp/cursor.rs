@@ -78,7 +78,14 @@ impl Cursor {
             other.climb(&mut column, &mut path);
         }
         path.reverse();
-        Self { kind, path, what }
+        let cursor = Self { kind, path, what };
+        match (&cursor.what, cursor.form()) {
+            // A text of the language has no keys: it may begin on the line below its own.
+            (Writing::Key(_), Some(Form::Selector | Form::Assertion | Form::Expression)) => {
+                Self { what: value(text, content, end), ..cursor }
+            }
+            _ => cursor,
+        }
     }
 
     /// The names of the keys on the path, items left out.
@@ -232,6 +239,8 @@ mod tests {
             "key me",
         );
         check("type: Test\nspec:\n  specs:\n  - name: x\n    sel|", "spec specs -", "key sel");
+        check("spec:\n  specs:\n  - selector:\n      span[na|", "spec specs - selector", "value span[na");
+        check("spec:\n  specs:\n  - assertions:\n    - att|", "spec specs - assertions -", "value att");
         check("type: Test\nspec:\n  name: x # y|", "spec name", "value x");
         check("a: 1\n---\n|", "", "key ");
     }
