@@ -265,6 +265,38 @@ fn a_step_leads_to_its_file() {
     assert_eq!(editor.close(), Some(0));
 }
 
+/// What Neovim 0.7 sent while a person opened a test, looked, took a quick fix, formatted, and followed a step.
+const NEOVIM: &str = include_str!("neovim.jsonl");
+
+#[test]
+fn a_recorded_session_of_neovim_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.yaml"), TEST).unwrap();
+    let mut editor = Editor::start(folder.path(), &[]);
+    let mut results = BTreeMap::new();
+    let mut diagnostics = Vec::new();
+    for line in NEOVIM.replace("FOLDER", folder.path().to_str().unwrap()).lines() {
+        let message: Value = serde_json::from_str(line).unwrap();
+        editor.send(&message);
+        let method = message["method"].as_str().unwrap().to_owned();
+        if let Some(id) = message["id"].as_u64() {
+            let answer = editor.receive();
+            assert_eq!(answer["id"], id, "{answer}");
+            results.insert(method, answer["result"].clone());
+        } else if method.ends_with("/didOpen") || method.ends_with("/didChange") {
+            let uri = message["params"]["textDocument"]["uri"].as_str().unwrap().to_owned();
+            diagnostics.push(editor.diagnostics(&uri).len());
+        }
+    }
+    assert_eq!(editor.child.wait().unwrap().code(), Some(0));
+    assert_eq!(diagnostics, [1, 0, 0], "the mistake, its fix, and a suite");
+    let result = |method: &str| results[&format!("textDocument/{method}")].to_string();
+    assert!(result("hover").contains("The route that matched"), "{results:?}");
+    assert!(result("completion").contains("http.route"), "{results:?}");
+    assert!(result("codeAction").contains("Write `trigger`"), "{results:?}");
+    assert!(result("definition").contains("/a.yaml"), "{results:?}");
+}
+
 #[test]
 fn broken_messages_do_not_end_it() {
     let folder = tempfile::tempdir().unwrap();
