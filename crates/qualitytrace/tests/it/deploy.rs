@@ -105,9 +105,16 @@ fn the_collector_accepts_every_configuration_that_is_shown() {
     let of_page = folder.path().join("collector.yaml");
     std::fs::write(&of_page, shown).unwrap();
     let dogfood = |names: &[&str]| names.iter().map(|name| deploy("../dogfood").join(name)).collect();
-    let configurations: [Vec<PathBuf>; 6] = [
+    let composed = |names: &[&str]| {
+        let back_ends = names.iter().map(|name| deploy(&format!("compose/telemetry/collector-{name}.yaml")));
+        std::iter::once(deploy("compose/telemetry/collector.yaml")).chain(back_ends).collect()
+    };
+    let configurations: [Vec<PathBuf>; 9] = [
         vec![of_page],
-        vec![deploy("compose/telemetry/collector.yaml")],
+        composed(&["jaeger", "zipkin", "prometheus"]),
+        composed(&["jaeger"]),
+        composed(&["zipkin"]),
+        composed(&["prometheus"]),
         dogfood(&["collector-alone.yaml"]),
         dogfood(&["collector.yaml", "backends/collector.yaml"]),
         dogfood(&["collector.yaml", "mutations/dropped-span.yaml"]),
