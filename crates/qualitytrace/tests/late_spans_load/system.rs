@@ -176,16 +176,18 @@ impl Shared {
         let resource = json!({ "attributes": [attribute("service.name", service)] });
         let body = json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "spans": spans }] }] });
         let first = rand::random_range(0..self.servers.len());
+        let mut refusal = String::new();
         for attempt in 0..ATTEMPTS {
             let server = &self.servers[(first + attempt) % self.servers.len()];
-            let answer = self.client.post(format!("{server}/v1/traces")).json(&body).send().await;
-            if answer.is_ok_and(|answer| answer.status().is_success()) {
-                return;
-            }
+            refusal = match self.client.post(format!("{server}/v1/traces")).json(&body).send().await {
+                Ok(answer) if answer.status().is_success() => return,
+                Ok(answer) => format!("{} {}", answer.status(), answer.text().await.unwrap_or_default()),
+                Err(error) => format!("{error:?}"),
+            };
             // An exporter waits before it tries again.
             tokio::time::sleep(PAUSE).await;
         }
-        panic!("no server takes the spans of {service}");
+        panic!("no server takes the spans of {service}: {refusal}");
     }
 }
 
