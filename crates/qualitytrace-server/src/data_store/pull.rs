@@ -39,6 +39,8 @@ pub(crate) struct Pull {
     has_answered: bool,
     /// Whether the store was asked for something that it must have: a wrong path looks like a missing trace.
     is_probed: bool,
+    /// How long the last poll waited for its turn: other runs ask the store too.
+    queued: Duration,
     observed: watch::Sender<Timestamp>,
     wanted: watch::Receiver<Option<Timestamp>>,
 }
@@ -118,6 +120,7 @@ impl Pull {
             known,
             has_answered: false,
             is_probed: false,
+            queued: Duration::ZERO,
             observed,
             wanted,
         };
@@ -152,7 +155,8 @@ impl Pull {
                 }
                 Err(error) => tracing::debug!("the data store failed, and is asked again: {}", error.failure),
             }
-            let pause = pace.pause(rand::random());
+            // Where many runs ask, none asks more often than its turn comes.
+            let pause = pace.pause(rand::random()).max(self.queued);
             match polled {
                 Ok(_) => self.sleep(began_at, pause).await,
                 // What the wait wants does not matter to a store that does not answer.
@@ -203,10 +207,12 @@ impl Pull {
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
         }
+        let asked = Instant::now();
         let Ok(_permit) = self.store.permits.acquire().await else {
             let message = "the server is stopping".to_owned();
             return Err(FetchError::passing(Failure::told(Reason::Timeout, message)));
         };
+        self.queued = asked.elapsed();
         let began = clock::now();
         let mut received =
             Received::new(&self.ingest, self.store.name(), self.trace, self.is_live, &mut self.known);
