@@ -64,7 +64,8 @@ export function moment(then: number): string {
 
 /** A count with separators between thousands. */
 export function count(value: number): string {
-  return value.toLocaleString("en");
+  // The browser's own formatter takes 30 ms to load, which every first page would wait for.
+  return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 /** `1 span`, `2 spans`. */

@@ -50,7 +50,8 @@ export function layout(trace: Trace, isGrouped = false): Layout {
     for (const member of group.members) above[member] = row;
   });
   const first = startsOf(trace, above, total);
-  const { children, offsets } = childrenOf(above, first, total);
+  const byStart = sorted(first);
+  const { children, offsets } = childrenOf(above, byStart);
   const order = new Int32Array(total);
   const place = new Int32Array(total).fill(-1);
   const depth = new Int32Array(total);
@@ -69,7 +70,7 @@ export function layout(trace: Trace, isGrouped = false): Layout {
       for (let at = offsets[row + 1] - 1; at >= offsets[row]; at -= 1) stack[height++] = children[at];
     }
   };
-  for (const row of sorted(first, total, (row) => above[row] < 0)) put(row);
+  for (const row of byStart) if (above[row] < 0) put(row);
   // What is left belongs to a cycle: its first row is drawn as a root.
   for (let row = 0; placed < total && row < total; row += 1) {
     if (place[row] >= 0) continue;
@@ -112,28 +113,26 @@ function startsOf(trace: Trace, above: Int32Array, total: number): Float64Array 
 }
 
 /** The children of all rows, one after the other, each list by start. */
-function childrenOf(above: Int32Array, first: Float64Array, total: number) {
+function childrenOf(above: Int32Array, byStart: Int32Array) {
+  const total = above.length;
   const offsets = new Int32Array(total + 1);
   for (let row = 0; row < total; row += 1) if (above[row] >= 0) offsets[above[row] + 1] += 1;
   for (let row = 0; row < total; row += 1) offsets[row + 1] += offsets[row];
   const next = offsets.slice();
   const children = new Int32Array(offsets[total]);
-  for (const row of sorted(first, total, (row) => above[row] >= 0)) children[next[above[row]]++] = row;
+  for (const row of byStart) if (above[row] >= 0) children[next[above[row]]++] = row;
   return { children, offsets };
 }
 
-/** The rows that are wanted, by start; rows that start together keep their order. */
-function sorted(first: Float64Array, total: number, isWanted: (row: number) => boolean): Int32Array {
-  const rows = new Int32Array(total);
-  let count = 0;
+/** All rows by start; rows that start together keep their order. */
+function sorted(first: Float64Array): Int32Array {
+  const rows = new Int32Array(first.length);
   let isSorted = true;
-  for (let row = 0; row < total; row += 1) {
-    if (!isWanted(row)) continue;
-    if (count > 0 && first[rows[count - 1]] > first[row]) isSorted = false;
-    rows[count++] = row;
+  for (let row = 0; row < first.length; row += 1) {
+    rows[row] = row;
+    if (row > 0 && first[row - 1] > first[row]) isSorted = false;
   }
-  const found = rows.subarray(0, count);
-  return isSorted ? found : found.sort((a, b) => first[a] - first[b] || a - b);
+  return isSorted ? rows : rows.sort((a, b) => first[a] - first[b] || a - b);
 }
 
 /** When the trace begins and ends. */
