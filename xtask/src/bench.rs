@@ -29,7 +29,7 @@ cargo xtask bench NAME [--rounds N] [--seconds S] [--runs N] [--write-docs]
   memory      memory over 100,000 runs of 1,000 tests; --runs N instead
   waiting     verdicts on systems whose spans come late or whose exporters are slow, silent or away: how many are wrong, how
               long after the last span and after the evidence they come; --runs N instead of 1,000
-  sources     the same late spans, read from Jaeger and Tempo by 200 runs at once; --runs N instead of 1,000 of each
+  sources     the same late spans, read from Jaeger and Tempo by 10 and by 200 runs at once; --runs N instead of 500
   cli         27 tests of the demo shop in parallel, 100 times; what one test costs besides trigger and wait; --runs N instead
   traces      large traces over the API: columns, selection, dry run, one span, exports, and a trace that is followed live
   page        the page in a real Chromium: large traces opened, scrolled, searched and streamed, heap and bytes; beside

@@ -1,6 +1,6 @@
 //! Benchmark of verdicts on traces in real data stores, with spans that come up to three seconds late, in several batches,
 //! out of order and twice: a JSON line for each store and protocol. `cargo xtask bench sources`, which starts the stores;
-//! `--runs N` does fewer than the thousand of each.
+//! `--runs N` does fewer than the 500 of each.
 
 #![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a measurement that fails is worth nothing")]
@@ -25,8 +25,9 @@ use late_spans_load::waiting::{Load, Tally, measure};
 use serde_json::{Value, json};
 
 const DELAY: Duration = Duration::from_secs(3);
-/// Runs at the same time.
-const PARALLEL: usize = 200;
+/// Runs at the same time, and the share of all runs that is done so: few, which the store answers at once, and more than
+/// it may be asked for together.
+const LOADS: [(usize, usize); 2] = [(10, 5), (200, 1)];
 const TESTS: usize = 20;
 
 /// Where a store is.
@@ -40,7 +41,7 @@ struct Addresses {
 async fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let after = |flag: &str, at: usize| words.iter().skip_while(|word| *word != flag).nth(at);
-    let runs = after("--runs", 1).map_or(1_000, |runs| runs.parse().expect("`--runs` needs a number"));
+    let runs = after("--runs", 1).map_or(500, |runs| runs.parse().expect("`--runs` needs a number"));
     let store = |flag: &str| {
         let [grpc, http, otlp] = [1, 2, 3].map(|at| after(flag, at).expect("three addresses").to_owned());
         Addresses { grpc, http, otlp }
@@ -61,18 +62,27 @@ async fn main() {
     line("Tempo, HTTP", &tempo, read, Some(&counted), runs).await;
 }
 
-/// Measures runs with one data store, on a new server.
+/// Measures runs with one data store, under each load.
 async fn line(name: &str, store: &Addresses, mut read: Value, counted: Option<&Counted>, runs: usize) {
+    read["name"] = json!(name);
+    for (parallel, share) in LOADS {
+        measured(name, store, &read, counted, Load { tests: TESTS, runs: runs / share, parallel }).await;
+    }
+}
+
+/// Measures runs on a new server.
+async fn measured(name: &str, store: &Addresses, read: &Value, counted: Option<&Counted>, load: Load) {
     let folder = tempfile::tempdir().unwrap();
     let database = format!("sqlite://{}", folder.path().join("sources.db").display());
-    let concurrency = PARALLEL.to_string();
+    let concurrency = load.parallel.to_string();
     let server = Served::start(&beside(), &database, &["--runs.concurrency", &concurrency]).await;
     let client = Client::new(server.url(""));
-    read["name"] = json!(name);
     client.put("/api/datastores/current", &json!({ "type": "DataStore", "spec": read })).await;
     let system = System::start(vec![store.otlp.clone()], Manner { delay: DELAY, leaf: Leaf::Comes }).await;
-    let tests = TESTS.min(runs / 2).max(1);
-    let tally = measure(&client, &system, Load { tests, runs, parallel: PARALLEL }).await;
+    let before = counted.map(Counted::requests);
+    let load = Load { tests: load.tests.min(load.runs / 2).max(1), ..load };
+    let tally = measure(&client, &system, load).await;
+    let requests = counted.zip(before).map(|(counted, before)| counted.requests() - before);
     for wrong in &tally.wrong {
         println!("{wrong}");
     }
@@ -80,10 +90,10 @@ async fn line(name: &str, store: &Addresses, mut read: Value, counted: Option<&C
     println!(
         "{}",
         json!({
-            "store": name, "runs": tally.runs, "at once": PARALLEL, "wrong verdicts": tally.wrong.len(),
+            "store": name, "runs": tally.runs, "at once": load.parallel, "wrong verdicts": tally.wrong.len(),
             "gave up, rightly": tally.gave_up, "p50 ms after the last span": at(50), "p90 ms": at(90),
-            "p99 ms": at(99), "max ms": at(100), "requests": counted.map(Counted::requests),
-            "most at once": counted.map(Counted::most),
+            "p99 ms": at(99), "max ms": at(100), "requests": requests,
+            "most in flight": counted.map(Counted::most),
         })
     );
 }
