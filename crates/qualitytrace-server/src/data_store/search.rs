@@ -76,7 +76,20 @@ pub(super) struct Search {
 pub(super) struct Page {
     #[serde(rename = "_scroll_id")]
     scroll: Option<String>,
+    #[serde(rename = "_shards", default)]
+    shards: Shards,
+    #[serde(default)]
+    timed_out: bool,
     hits: Hits,
+}
+
+/// The parts of the index that were asked. One that is being started, or moved, is not successful.
+#[derive(Debug, Default, Deserialize)]
+struct Shards {
+    #[serde(default)]
+    total: u64,
+    #[serde(default)]
+    successful: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -95,6 +108,15 @@ impl Page {
     /// Parses an answer.
     pub(super) fn read(body: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(body).map_err(|error| error.to_string())
+    }
+
+    /// Why the answer has not all documents that match, if it does not.
+    fn gap(&self) -> Option<String> {
+        let Shards { total, successful } = self.shards;
+        if self.timed_out {
+            return Some("its search was cut off by a timeout".to_owned());
+        }
+        (successful < total).then(|| format!("only {successful} of {total} shards answered"))
     }
 
     /// Whether there are more documents than these.
@@ -230,8 +252,15 @@ impl Search {
         received.add(read.map_err(|cause| self.node().foreign(&cause))?).await
     }
 
+    /// Reads a page. One that has a part of the documents is none: what it lacks would be taken for absent.
     fn page(&self, answer: &Answer) -> Result<Page, FetchError> {
-        Page::read(&answer.body).map_err(|cause| self.node().foreign(&cause))
+        let page = Page::read(&answer.body).map_err(|cause| self.node().foreign(&cause))?;
+        let Some(gap) = page.gap() else { return Ok(page) };
+        let (named, index) = (self.endpoint().named(), &self.index);
+        let message = format!(
+            "{named} has not read all of `{index}`: {gap}; repair these indices, or name others in the data store's `index`"
+        );
+        Err(FetchError::passing(Failure::told(Reason::Timeout, message)))
     }
 
     fn no_index(&self) -> FetchError {

@@ -1,5 +1,8 @@
 //! Search engines: OpenSearch and Elastic APM.
 
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -15,6 +18,13 @@ fn now_text() -> String {
 fn page(documents: &[Value], total: usize) -> Value {
     let hits: Vec<Value> = documents.iter().map(|document| json!({ "_source": document })).collect();
     json!({ "hits": { "total": { "value": total, "relation": "eq" }, "hits": hits } })
+}
+
+/// The same of a search that `successful` of two shards answered.
+fn of_shards(documents: &[Value], successful: usize) -> Value {
+    let mut page = page(documents, documents.len());
+    page["_shards"] = json!({ "total": 2, "successful": successful, "skipped": 0, "failed": 0 });
+    page
 }
 
 fn is_login(asked: &Asked) -> bool {
@@ -73,6 +83,38 @@ async fn a_run_reads_all_pages_of_its_trace_from_opensearch() {
     assert_eq!(connection["fetchTraces"]["status"], "passed", "{connection}");
     let connection = bench.connection(&index("opensearch", &opensearch.url, "wrong")).await;
     assert_eq!(connection["authentication"]["status"], "failed", "{connection}");
+    bench.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_answer_of_some_shards_is_no_trace() {
+    // Longer than the first run waits for more spans.
+    const STARTING: Duration = Duration::from_secs(2);
+    let bench = Bench::start().await;
+    let began = Arc::new(OnceLock::new());
+    let opensearch = StandIn::start(&bench.caused, move |asked: &Asked, caused| {
+        let Some((_, parent)) = caused.filter(|(trace, _)| asked.body.contains(trace.as_str())) else {
+            return Answer::json(of_shards(&[], 2));
+        };
+        let handle = prepper("00000000000000aa", parent, "handle");
+        let query = prepper("00000000000000bb", "00000000000000aa", "query");
+        if began.get_or_init(Instant::now).elapsed() < STARTING {
+            return Answer::json(of_shards(&[handle], 1));
+        }
+        Answer::json(of_shards(&[handle, query], 2))
+    })
+    .await;
+    bench.passes_with(&index("opensearch", &opensearch.url, "word")).await;
+
+    let broken = StandIn::start(&bench.caused, |_: &Asked, _| Answer::json(of_shards(&[], 1))).await;
+    let store = index("opensearch", &broken.url, "word");
+    let connection = bench.connection(&store).await;
+    assert_eq!(connection["fetchTraces"]["status"], "failed", "{connection}");
+    bench.store(&store).await;
+    let run = bench.run(&json!([])).await;
+    assert_eq!(run["state"], "TRACE_FAILED", "{run}");
+    let error = run["lastErrorState"].as_str().unwrap_or_default();
+    assert!(error.contains("OpenSearch") && error.contains("1 of 2 shards"), "{error}");
     bench.server.shutdown().await;
 }
 
