@@ -134,12 +134,19 @@ pub(crate) fn started(
 
 /// The answer to a GET request.
 pub(crate) fn get(url: &str) -> Result<String> {
+    output(curl()?.arg(url))
+}
+
+/// The answer to a POST request with a JSON document.
+pub(crate) fn post_json(url: &str, document: &str) -> Result<String> {
+    output(curl()?.args(["--header", "content-type: application/json", "--data-binary", document]).arg(url))
+}
+
+fn curl() -> Result<Command> {
     let mut curl = Command::new(require("curl", "install the package `curl`")?);
     let limit = ANSWER_LIMIT.as_secs().to_string();
-    output(
-        curl.args(["--fail-with-body", "--silent", "--show-error", "--noproxy", "*", "--max-time", &limit])
-            .arg(url),
-    )
+    curl.args(["--fail-with-body", "--silent", "--show-error", "--noproxy", "*", "--max-time", &limit]);
+    Ok(curl)
 }
 
 /// Whether a port accepts connections.

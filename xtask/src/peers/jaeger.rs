@@ -1,8 +1,15 @@
 //! Jaeger: a data store of tests, with traces in its memory or in OpenSearch; in benchmarks, it stands beside ours.
 
-use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result};
+use qualitytrace_testing::try_eventually_blocking;
+use serde_json::{Value, json};
 
 use super::{
     module::Program,
@@ -19,6 +26,9 @@ const JAEGER: Program = Program {
 };
 /// Start timeout.
 const READY_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long the first span may take into an index.
+const INDEX_LIMIT: Duration = Duration::from_mins(2);
 
 /// Builds Jaeger unless it is there already.
 pub(crate) fn install() -> Result<PathBuf> {
@@ -43,7 +53,8 @@ pub(crate) fn start() -> Result<Jaeger> {
 }
 
 /// Starts a Jaeger that writes to an OpenSearch, each span twice: with its tags in a list, into the indexes
-/// `list-jaeger-span-*`, and with its tags as fields, into `fields-jaeger-span-*`.
+/// `list-jaeger-span-*`, and with its tags as fields, into `fields-jaeger-span-*`. Both indexes are there when this
+/// returns.
 pub(crate) fn start_on(opensearch: &str) -> Result<Jaeger> {
     let backend = |prefix: &str, tags: &str| {
         let index = "{ shards: 1, replicas: 0 }";
@@ -54,7 +65,31 @@ pub(crate) fn start_on(opensearch: &str) -> Result<Jaeger> {
         )
     };
     let backends = [backend("list", "all: false"), backend("fields", "all: true, dot_replacement: \"@\"")];
-    start_with("jaeger-on-opensearch", &backends)
+    let jaeger = start_with("jaeger-on-opensearch", &backends)?;
+    create_indexes(&jaeger, opensearch, ["list", "fields"])?;
+    Ok(jaeger)
+}
+
+/// Sends a span and waits until it can be found: the first one of a day creates the indexes, which takes many seconds on
+/// a busy machine.
+fn create_indexes(jaeger: &Jaeger, opensearch: &str, prefixes: [&str; 2]) -> Result<()> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_nanos().to_string();
+    let span = json!({ "traceId": "00000000000000000000000000000001", "spanId": "0000000000000001", "name": "first",
+        "startTimeUnixNano": now, "endTimeUnixNano": now });
+    let service = json!({ "key": "service.name", "value": { "stringValue": "peers" } });
+    let of_resource = json!({ "resource": { "attributes": [service] }, "scopeSpans": [{ "spans": [span] }] });
+    let request = json!({ "resourceSpans": [of_resource] }).to_string();
+    process::post_json(&format!("{}/v1/traces", jaeger.otlp), &request)?;
+    for prefix in prefixes {
+        let index = format!("{prefix}-jaeger-span-*");
+        try_eventually_blocking(INDEX_LIMIT, format!("Jaeger has written a span to {index}"), || {
+            let answer = process::get(&format!("{opensearch}/{index}/_count")).ok()?;
+            let answer: Value = serde_json::from_str(&answer).ok()?;
+            (answer["count"].as_u64()? > 0).then_some(())
+        })
+        .map_err(Error::msg)?;
+    }
+    Ok(())
 }
 
 fn start_with(purpose: &str, backends: &[String]) -> Result<Jaeger> {

@@ -123,6 +123,14 @@ fn tempo(kind: &str) -> Option<Store> {
     Some(Store { exporter: otlp(&otlp_url), spec, kept: Kept::ByTempo })
 }
 
+/// OpenSearch, which Jaeger writes to.
+fn opensearch(prefix: &str) -> Option<Store> {
+    let [url, otlp_url] = peer_addresses("OPENSEARCH")?;
+    let index = json!({ "addresses": [url], "index": format!("{prefix}-jaeger-span-*") });
+    let spec = json!({ "type": "opensearch", "opensearch": index });
+    Some(Store { exporter: otlp(&otlp_url), spec, kept: Kept::ByJaeger })
+}
+
 fn zipkin() -> Option<Store> {
     let url = peer("ZIPKIN")?;
     let exporter = format!("zipkin: {{ endpoint: '{url}/api/v2/spans' }}");
@@ -149,6 +157,18 @@ async fn the_shop_in_tempo_over_grpc_is_like_the_shop_with_otlp() {
 async fn a_bug_of_the_shop_in_tempo_over_http_is_found_as_with_otlp() {
     let Some(store) = tempo("http") else { return };
     is_like_otlp(store, Some("missing-attribute"), 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shop_in_opensearch_is_like_the_shop_with_otlp() {
+    let Some(store) = opensearch("list") else { return };
+    is_like_otlp(store, None, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bug_of_the_shop_in_opensearch_with_tags_as_fields_is_found_as_with_otlp() {
+    let Some(store) = opensearch("fields") else { return };
+    is_like_otlp(store, Some("n-plus-one-queries"), 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,6 +13,8 @@ pub(super) enum Kept {
     All,
     /// Everything but flags.
     ByTempo,
+    /// What Jaeger writes to a search engine: microseconds, the first of the flags, and no link to the parent.
+    ByJaeger,
     /// What the Collector's exporter writes to Zipkin: microseconds, names in lower case, no flags, attributes as texts, and
     /// those of the resource among those of the span.
     ByZipkin,
@@ -90,7 +92,8 @@ impl Kept {
         for link in span["links"].as_array_mut().into_iter().flatten() {
             link.as_object_mut().unwrap().remove("flags");
         }
-        span["flags"] = json!(0);
+        let flags = span["flags"].as_u64().unwrap_or(0);
+        span["flags"] = json!(if self == Self::ByJaeger { flags & 1 } else { 0 });
         if self == Self::ByTempo {
             return span;
         }
@@ -100,14 +103,21 @@ impl Kept {
         }
         let nanos = |value: &Value| value.as_str().and_then(|text| text.parse().ok()).unwrap_or(0_u64);
         let (start, end) = (nanos(&span["startTimeUnixNano"]), nanos(&span["endTimeUnixNano"]));
-        // The exporter rounds.
-        let micros = |nanos: u64| (nanos + 500) / 1_000;
+        // The Collector's exporter rounds.
+        let half = if self == Self::ByZipkin { 500 } else { 0 };
+        let micros = |nanos: u64| (nanos + half) / 1_000;
         span["startTimeUnixNano"] = json!(micros(start));
         span["endTimeUnixNano"] = json!(micros(start) + micros(end - start));
         for event in span["events"].as_array_mut().into_iter().flatten() {
             event["timeUnixNano"] = json!(micros(nanos(&event["timeUnixNano"])));
         }
-        by_zipkin(&mut span);
+        if self == Self::ByZipkin {
+            by_zipkin(&mut span);
+        } else {
+            let parent = (span["traceId"].clone(), span["parentSpanId"].clone());
+            let links = span["links"].as_array_mut().unwrap();
+            links.retain(|link| (&link["traceId"], &link["spanId"]) != (&parent.0, &parent.1));
+        }
         span
     }
 }
