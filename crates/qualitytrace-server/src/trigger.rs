@@ -23,6 +23,7 @@ use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::run::Reply;
 
 pub(crate) use connect::{Certificates, Gate, Resolver, Security};
+pub(crate) use exec::run_line;
 pub(crate) use failure::{Endpoint, Role};
 pub use failure::{Failure, Reason};
 pub use grpc::check_protocol;

@@ -1,12 +1,14 @@
 //! AWS X-Ray: `BatchGetTraces`, signed with the keys of the data store or the credentials of the machine.
 
 mod batch;
+mod machine;
+mod profile;
 mod segment;
 
 use qualitytrace_core::definition::Text;
 use qualitytrace_core::definition::source::AwsXray as Definition;
 use qualitytrace_core::id::TraceId;
-use reqsign_aws_v4::{Credential, DefaultCredentialProvider, RequestSigner, StaticCredentialProvider};
+use reqsign_aws_v4::{Credential, RequestSigner, StaticCredentialProvider};
 use reqsign_core::Signer;
 use reqsign_core::hash::hex_sha256;
 use reqwest::Method;
@@ -15,6 +17,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use self::batch::{Batches, Next, Part, Waiting};
+use self::machine::Machine;
 use super::credentials;
 use super::error::FetchError;
 use super::http::{Http, MAX_PAGES, Settings};
@@ -78,9 +81,7 @@ impl XRay {
         };
         let signer = RequestSigner::new(SERVICE, &region);
         let signer = if xray.use_default_auth {
-            // Commands that a profile names are not run.
-            let chain = DefaultCredentialProvider::builder().no_process().build();
-            Signer::new(credentials::context()?, chain, signer)
+            Signer::new(credentials::context()?, Machine::new(region), signer)
         } else {
             Signer::new(credentials::context()?, keys(xray)?, signer)
         };
@@ -195,14 +196,14 @@ impl XRay {
     fn unsigned(&self, error: &reqsign_core::Error) -> FetchError {
         let message = if self.uses_machine {
             format!(
-                "the server has no AWS credentials for {NAME}: none in its environment (AWS_ACCESS_KEY_ID, \
-                 AWS_SECRET_ACCESS_KEY), in the profile of its `~/.aws` files, of a web identity, of its container or of \
-                 its instance ({error}); give it some, or write `accessKeyId` and `secretAccessKey` in the data store"
+                "the server has no AWS credentials for {NAME}: {error}; give it some, or write `accessKeyId` and \
+                 `secretAccessKey` in the data store"
             )
         } else {
             format!("no request to {NAME} can be signed: {error}; correct the data store's keys")
         };
-        Failure::told(Reason::Credentials, message).into()
+        let failure = Failure::told(Reason::Credentials, message);
+        if error.is_retryable() { FetchError::passing(failure) } else { failure.into() }
     }
 }
 

@@ -37,12 +37,7 @@ pub(super) async fn send(
     if !exec.working_directory.value.is_empty() {
         command.current_dir(&exec.working_directory.value);
     }
-    // The server's own settings may hold secrets: they are removed from the environment of the command.
-    for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(names::is_own_setting) {
-            command.env_remove(name);
-        }
-    }
+    remove_own_settings(&mut command);
     command.envs(environment(context));
     if [ENDPOINT, TRACES_ENDPOINT].iter().all(|name| std::env::var_os(name).is_none()) {
         command.envs(endpoint.map(|endpoint| (ENDPOINT, endpoint)));
@@ -50,6 +45,13 @@ pub(super) async fn send(
     command.envs(exec.env.iter().map(|(name, value)| (name, &value.value)));
     let timeout = exec.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
     run(command, &shown, timeout, reply_bytes).await
+}
+
+/// Runs a line of the shell that is no trigger, without a trace context.
+pub(crate) async fn run_line(line: &str, timeout: Duration, reply_bytes: u64) -> Result<Reply, Failure> {
+    let mut command = shell(line);
+    remove_own_settings(&mut command);
+    run(command, line, timeout, reply_bytes).await
 }
 
 /// Runs a command to its end; `shown` is its name in messages.
@@ -97,10 +99,7 @@ fn unrun(command: &process::Command, shown: &str, error: &std::io::Error) -> Fai
 fn command(command: &Command) -> Result<(process::Command, String), Failure> {
     match command {
         Command::Line(line) if !line.value.trim().is_empty() => {
-            let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
-            let mut command = process::Command::new(shell);
-            command.arg(flag).arg(&line.value);
-            Ok((command, line.value.trim().to_owned()))
+            Ok((shell(&line.value), line.value.trim().to_owned()))
         }
         Command::Words(words) if words.first().is_some_and(|program| !program.value.is_empty()) => {
             let mut words = words.iter().map(|word| word.value.as_str());
@@ -112,6 +111,22 @@ fn command(command: &Command) -> Result<(process::Command, String), Failure> {
         Command::Line(_) | Command::Words(_) => Err(Failure::invalid(
             "the trigger has no `command`; write a line for the shell or a list of words",
         )),
+    }
+}
+
+fn shell(line: &str) -> process::Command {
+    let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+    let mut command = process::Command::new(shell);
+    command.arg(flag).arg(line);
+    command
+}
+
+/// Removes the server's own settings, which may hold secrets, from the environment of the command.
+fn remove_own_settings(command: &mut process::Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(names::is_own_setting) {
+            command.env_remove(name);
+        }
     }
 }
 

@@ -67,8 +67,10 @@ impl Signed<'_> {
             signed.extend([name, ":", header(self.headers, name).trim(), "\n"]);
         }
         let Self { method, path, query, .. } = self;
-        let request =
-            format!("{method}\n{path}\n{query}\n{signed}\n{}\n{}", given.headers, sha256(self.body));
+        let mut pairs: Vec<&str> = query.split('&').collect();
+        pairs.sort_unstable();
+        let (query, body) = (pairs.join("&"), sha256(self.body));
+        let request = format!("{method}\n{path}\n{query}\n{signed}\n{}\n{body}", given.headers);
         let text = format!("AWS4-HMAC-SHA256\n{time}\n{}\n{}", given.scope, sha256(&request));
         let first = format!("AWS4{secret}").into_bytes();
         let parts = [date, region, service, "aws4_request", &text];

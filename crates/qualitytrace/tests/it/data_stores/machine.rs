@@ -1,5 +1,8 @@
 //! Credentials of the machine that the server runs on: its environment, its files, its cloud's services.
 
+#[path = "../../../../qualitytrace-server/tests/it/data_stores/sigv4.rs"]
+mod sigv4;
+
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -8,6 +11,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 
+use self::sigv4::Signed;
 use super::{run, text};
 use crate::late_spans_load::program::Served;
 use crate::program;
@@ -116,6 +120,112 @@ async fn xray_is_asked_with_the_credentials_of_the_machine() {
     let none = [("HOME", home), ("AWS_EC2_METADATA_SERVICE_ENDPOINT", nowhere)];
     let out = tested(&none, &spec).await;
     assert!(out.contains("authentication  failed") && out.contains("no AWS credentials"), "{out}");
+}
+
+/// The key that the roles of [`profiles`] stand on.
+const KEY: &str = "AKIDBASEBASEBASE";
+
+/// Security Token Service and X-Ray, at one address. A role is given to the credentials of the one before.
+fn sts(asked: &Asked) -> (u16, String) {
+    let (method, uri) = asked.line.split_once(' ').unwrap();
+    let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+    let signed = Signed { method, path, query, headers: &asked.headers, body: &asked.body };
+    let is_signed = |key: &str, service: &str| signed.verify(key, "s", "eu-central-1", service) == Ok(());
+    let asks = |part: &str| query.split('&').any(|pair| pair == part);
+    let role = |name: &str| asks(&format!("RoleArn=arn%3Aaws%3Aiam%3A%3A123456789012%3Arole%2F{name}"));
+    let gives = |key: &str| {
+        let keys = format!("<AccessKeyId>{key}</AccessKeyId><SecretAccessKey>s</SecretAccessKey>");
+        let rest = "<SessionToken>t</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration>";
+        let result = format!("<AssumeRoleResult><Credentials>{keys}{rest}</Credentials></AssumeRoleResult>");
+        (200, format!("<AssumeRoleResponse>{result}</AssumeRoleResponse>"))
+    };
+    let token = asked.header("x-amz-security-token");
+    match path {
+        "/" if !asks("Action=AssumeRole") => (400, String::new()),
+        "/" if role("middle") && is_signed(KEY, "sts") && token.is_empty() => gives("ASIAMIDDLEMIDDLE"),
+        "/" if role("top")
+            && asks("ExternalId=shop")
+            && is_signed("ASIAMIDDLEMIDDLE", "sts")
+            && token == "t" =>
+        {
+            gives("ASIATOPTOPTOPTOP")
+        }
+        "/" => {
+            let error = "<Code>AccessDenied</Code><Message>User is not authorized to perform: sts:AssumeRole</Message>";
+            (403, format!("<ErrorResponse><Error>{error}</Error></ErrorResponse>"))
+        }
+        "/Traces"
+            if [KEY, "ASIATOPTOPTOPTOP", "AKIDPRINTPRINTED"].iter().any(|key| is_signed(key, "xray")) =>
+        {
+            (200, "{\"Traces\":[],\"UnprocessedTraceIds\":[]}".to_owned())
+        }
+        _ => (403, String::new()),
+    }
+}
+
+/// A home folder with profiles: roles that stand on each other, and commands.
+fn profiles() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join(".aws");
+    std::fs::create_dir(&folder).unwrap();
+    let role = |name: &str, source: &str| {
+        let arn = format!("role_arn = arn:aws:iam::123456789012:role/{name}");
+        format!("[profile {name}]\n{arn}\nsource_profile = {source}\n")
+    };
+    let script = folder.join("print it.sh");
+    let printed = r#"echo '{"Version":1,"AccessKeyId":"'$1'","SecretAccessKey":"s","SessionToken":"p"}'"#;
+    std::fs::write(&script, printed).unwrap();
+    let process = |name: &str, line: &str| format!("[profile {name}]\ncredential_process = {line}\n");
+    let config = [
+        role("top", "middle") + "external_id = shop\n",
+        role("middle", "base"),
+        role("refused", "base"),
+        process("printed", &format!("sh \"{}\" AKIDPRINTPRINTED", script.display())),
+        process("broken", "echo hunter22; exit 3"),
+    ];
+    std::fs::write(folder.join("config"), config.concat()).unwrap();
+    let base = format!("[base]\naws_access_key_id = {KEY}\naws_secret_access_key = s\n");
+    std::fs::write(folder.join("credentials"), base).unwrap();
+    home
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roles_and_commands_of_profiles_give_credentials_for_xray() {
+    let (url, log) = cloud(sts).await;
+    let (home, nowhere) = (profiles(), "http://127.0.0.1:1");
+    let spec =
+        format!("  type: awsxray\n  awsxray: {{useDefaultAuth: true, region: eu-central-1, url: '{url}'}}\n");
+    let with = async |profile: &str| {
+        log.lock().unwrap().clear();
+        let home = home.path().to_str().unwrap();
+        let variables = [
+            ("HOME", home),
+            ("AWS_PROFILE", profile),
+            ("AWS_ENDPOINT_URL_STS", &url),
+            ("AWS_EC2_METADATA_SERVICE_ENDPOINT", nowhere),
+        ];
+        let out = tested(&variables, &spec).await;
+        (out, log.lock().unwrap().clone())
+    };
+    for (profile, token, asked_sts) in [("base", "", 0), ("top", "t", 2), ("printed", "p", 0)] {
+        let (out, asked) = with(profile).await;
+        assert!(out.contains("fetch           passed"), "{profile}: {out}\n{asked:?}");
+        let traces: Vec<&Asked> = asked.iter().filter(|asked| asked.line == "POST /Traces").collect();
+        assert!(!traces.is_empty(), "{profile}: {asked:?}");
+        assert!(traces.iter().all(|asked| asked.header("x-amz-security-token") == token), "{asked:?}");
+        // What a role or a command gave is used until it ends.
+        assert_eq!(asked.len() - traces.len(), asked_sts, "{profile}: {asked:?}");
+    }
+    for (profile, told) in [
+        ("refused", "AccessDenied: User is not authorized"),
+        ("broken", "`credential_process` of the AWS profile ended with code 3"),
+        ("gone", "no AWS profile `gone`"),
+    ] {
+        let (out, asked) = with(profile).await;
+        assert!(out.contains("authentication  failed") && out.contains(told), "{profile}: {out}");
+        assert!(!out.contains("hunter22"), "{out}");
+        assert!(asked.iter().all(|asked| asked.line != "POST /Traces"), "{profile}: {asked:?}");
+    }
 }
 
 /// Azure Active Directory and the query API of Application Insights, at one address.
