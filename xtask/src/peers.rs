@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::process;
 
 pub(crate) mod chromium;
+pub(crate) mod clickhouse;
 pub(crate) mod jaeger;
 pub(crate) mod kafka;
 mod maven;
@@ -30,8 +31,9 @@ pub(crate) mod tempo;
 pub(crate) mod zipkin;
 
 /// The peers that tests need.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "chromium",
+    "clickhouse",
     "jaeger",
     "kafka",
     "opensearch",
@@ -51,6 +53,7 @@ pub(crate) fn install(names: &[&str]) -> Result<()> {
     for name in names {
         let place = match *name {
             "chromium" => chromium::install()?,
+            "clickhouse" => clickhouse::install()?,
             "jaeger" => jaeger::install()?,
             "kafka" => kafka::install()?,
             "opensearch" => opensearch::install()?,

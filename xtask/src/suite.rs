@@ -12,7 +12,8 @@ use anyhow::{Context as _, Result, bail};
 use crate::{
     dogfood, features, page,
     peers::{
-        chromium, jaeger, kafka, opensearch, otelcol, postgres, promlint, strace, systems, tempo, zipkin,
+        chromium, clickhouse, jaeger, kafka, opensearch, otelcol, postgres, promlint, strace, systems, tempo,
+        zipkin,
     },
     process, rules,
     steps::Steps,
@@ -23,8 +24,9 @@ use crate::{
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
 /// The ends of the variables that name peers.
-const PEER_VARIABLES: [&str; 11] = [
+const PEER_VARIABLES: [&str; 12] = [
     "CHROMIUM",
+    "CLICKHOUSE",
     "JAEGER",
     "KAFKA",
     "OPENSEARCH",
@@ -49,6 +51,7 @@ pub(crate) enum Peers {
 /// The peers that tests find through their environment.
 struct Environment {
     chromium: PathBuf,
+    clickhouse: clickhouse::ClickHouse,
     jaeger: jaeger::Jaeger,
     /// It writes to OpenSearch.
     jaeger_on_opensearch: jaeger::Jaeger,
@@ -71,7 +74,7 @@ pub(crate) fn run(peers: Peers) -> Result<()> {
     println!("\n{}", steps.summary());
     if peers == Peers::Skipped {
         println!(
-            "left out by --no-peers: every test against Chromium, Jaeger, Kafka, OpenSearch, PostgreSQL, Prometheus' linter, strace, Tempo, \
+            "left out by --no-peers: every test against Chromium, ClickHouse, Jaeger, Kafka, OpenSearch, PostgreSQL, Prometheus' linter, strace, Tempo, \
              Zipkin, the OpenTelemetry Collector and the systems of examples/"
         );
     }
@@ -114,6 +117,7 @@ fn peers_of_tests(steps: &mut Steps) -> Result<Environment> {
     let mut zipkin = steps.step("Zipkin", zipkin::start)?;
     Ok(Environment {
         chromium: steps.step("Chromium", chromium::install)?,
+        clickhouse: steps.step("ClickHouse", clickhouse::start)?,
         jaeger: steps.step("Jaeger", jaeger::start)?,
         kafka: steps.step("Kafka", kafka::install)?,
         otelcol: steps.step("OpenTelemetry Collector", otelcol::install)?,
@@ -174,6 +178,7 @@ fn tell(command: &mut Command, environment: Option<&Environment>) {
         Some(environment) => {
             command.env("QUALITYTRACE_REQUIRE_PEERS", "1");
             command.env("QUALITYTRACE_TEST_CHROMIUM", &environment.chromium);
+            command.env("QUALITYTRACE_TEST_CLICKHOUSE", &environment.clickhouse.url);
             let jaeger::Jaeger { grpc, query, otlp, .. } = &environment.jaeger;
             command.env("QUALITYTRACE_TEST_JAEGER", format!("{grpc} {query} {otlp}"));
             let on_opensearch =

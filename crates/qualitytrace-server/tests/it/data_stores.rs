@@ -1,5 +1,7 @@
 //! Runs whose trace is in a data store: real ones, and stand-ins that check what they are asked.
 
+mod clickhouse;
+mod clickhouse_table;
 mod jaeger;
 mod jaeger_on_opensearch;
 mod masked_secrets;

@@ -12,7 +12,7 @@ use prost::Message as _;
 use qualitytrace_server::clock;
 use serde_json::Value;
 
-use super::Bench;
+use super::{Bench, clickhouse_table};
 use crate::requests::{pair, text};
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -75,9 +75,38 @@ pub(super) async fn post(client: &reqwest::Client, url: &str, request: &ExportTr
     assert!(sent.status().is_success(), "{}", sent.status());
 }
 
-/// Runs with a data store that is fed at `otlp`, and has the time in units of `tick` nanoseconds. Each span is the same
-/// as one that was sent to another server of ours.
+/// How a data store is fed.
+pub(super) enum Feed {
+    /// It receives OTLP here.
+    Otlp(String),
+    /// Rows are written here.
+    ClickHouse(String),
+}
+
+impl Feed {
+    async fn send(&self, client: &reqwest::Client, delivery: &ExportTraceServiceRequest) {
+        match self {
+            Self::Otlp(url) => post(client, url, delivery).await,
+            Self::ClickHouse(url) => clickhouse_table::insert(client, url, delivery).await,
+        }
+    }
+
+    /// A span that was sent as OTLP, as the store keeps it.
+    fn kept(&self, span: Value) -> Value {
+        match self {
+            Self::Otlp(_) => span,
+            Self::ClickHouse(_) => clickhouse_table::kept(span),
+        }
+    }
+}
+
+/// Runs with a data store that is fed at `otlp`, and has the time in units of `tick` nanoseconds.
 pub(super) async fn runs_with(store: Value, otlp: String, tick: u64) {
+    runs_with_fed(store, Feed::Otlp(otlp), tick).await;
+}
+
+/// The same with another feed. Each span is the same as one that was sent to another server of ours.
+pub(super) async fn runs_with_fed(store: Value, feed: Feed, tick: u64) {
     let mut bench = Bench::start().await;
     let ours = Bench::start().await;
     let (client, ours_url) = (bench.client.clone(), ours.url.clone());
@@ -87,18 +116,18 @@ pub(super) async fn runs_with(store: Value, otlp: String, tick: u64) {
         for delivery in deliveries(&trace, &parent, tick) {
             // Later than the first polls.
             tokio::time::sleep(Duration::from_millis(60)).await;
-            post(&client, &otlp, &delivery).await;
+            feed.send(&client, &delivery).await;
             post(&client, &ours_url, &delivery).await;
         }
-        trace
+        (trace, feed)
     });
     bench.passes_with(&store).await;
-    let trace = sending.await.unwrap();
+    let (trace, feed) = sending.await.unwrap();
     for id in ["0000000000000001", "0000000000000002"] {
         let path = format!("/api/traces/{trace}/spans/{id}");
         let (pulled, sent) = (bench.get(&path).await, ours.get(&path).await);
         assert!(pulled["name"].is_string(), "{pulled}");
-        assert_eq!(pulled, sent);
+        assert_eq!(pulled, feed.kept(sent));
     }
     let connection = bench.connection(&store).await;
     for step in ["portCheck", "connectivity", "authentication", "fetchTraces"] {
