@@ -6,6 +6,7 @@
 mod check;
 mod complete;
 mod conventions;
+pub mod definition;
 mod describe;
 mod draft;
 mod facts;

@@ -26,6 +26,10 @@ pub enum CompletionKind {
     PseudoClass,
     /// What joins two steps of a selector.
     Combinator,
+    /// A key of a definition.
+    Key,
+    /// A value that a definition can have for a key.
+    Choice,
 }
 
 /// A completion before it is matched with what is typed.

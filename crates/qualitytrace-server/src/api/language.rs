@@ -131,7 +131,11 @@ pub(super) struct Check {
 async fn check(memory: Memory, JsonBody(asked): JsonBody<Check>) -> Result<Json<Checked>, ApiError> {
     offsets(&asked.text)?;
     memory.hold(asked.text.len() as u64 * TOKENS_FACTOR).await?;
-    let checked = assist::check(&asked.text, asked.form.into());
+    compute::give_way().await;
+    let checked = match asked.form.language() {
+        Some(form) => assist::check(&asked.text, form),
+        None => assist::Checked { tokens: Vec::new(), diagnostics: assist::definition::check(&asked.text) },
+    };
     Ok(Json(Checked::of(&checked, &asked.text)))
 }
 
@@ -246,7 +250,10 @@ impl Known {
     fn complete(&self, asked: &Complete, at: usize) -> Vec<assist::Completion> {
         let (trace, variables) = (self.trace.as_deref(), &self.variables);
         let context = assist::Context { trace, variables, budget: &compute::budget() };
-        assist::complete(&asked.text, at, asked.form.into(), &context)
+        match asked.form.language() {
+            Some(form) => assist::complete(&asked.text, at, form, &context),
+            None => assist::definition::complete(&asked.text, at, &context),
+        }
     }
 }
 

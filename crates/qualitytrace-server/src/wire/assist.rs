@@ -20,15 +20,19 @@ pub enum Form {
     Expression,
     /// A text of a trigger, with `${...}` in it.
     Template,
+    /// A whole definition, in YAML.
+    Definition,
 }
 
-impl From<Form> for lang::Form {
-    fn from(form: Form) -> Self {
-        match form {
-            Form::Selector => Self::Selector,
-            Form::Assertion => Self::Assertion,
-            Form::Expression => Self::Expression,
-            Form::Template => Self::Template,
+impl Form {
+    /// Returns the form of the language; `None` for a definition.
+    pub const fn language(self) -> Option<lang::Form> {
+        match self {
+            Self::Selector => Some(lang::Form::Selector),
+            Self::Assertion => Some(lang::Form::Assertion),
+            Self::Expression => Some(lang::Form::Expression),
+            Self::Template => Some(lang::Form::Template),
+            Self::Definition => None,
         }
     }
 }
@@ -73,6 +77,8 @@ pub enum CompletionKind {
     Variable,
     PseudoClass,
     Combinator,
+    Key,
+    Choice,
 }
 
 impl Completions {
@@ -102,6 +108,8 @@ impl From<assist::CompletionKind> for CompletionKind {
             assist::CompletionKind::Variable => Self::Variable,
             assist::CompletionKind::PseudoClass => Self::PseudoClass,
             assist::CompletionKind::Combinator => Self::Combinator,
+            assist::CompletionKind::Key => Self::Key,
+            assist::CompletionKind::Choice => Self::Choice,
         }
     }
 }
@@ -110,7 +118,7 @@ impl From<assist::CompletionKind> for CompletionKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Checked {
-    /// In order, never overlapping.
+    /// In order, never overlapping; none of a definition, whose form is YAML.
     pub tokens: Vec<Token>,
     /// In order.
     pub diagnostics: Vec<Diagnostic>,

@@ -111,6 +111,12 @@ async fn a_trace_and_a_run_help_while_writing(database: &Database) {
         ),
         ("http://x/${var:S", "template", of_run(), "http://x/${var:SYSTEM"),
         ("uu", "expression", json!({}), "uuid()"),
+        (
+            "type: Test\nspec:\n  specs:\n  - selector: 'span[http.ro",
+            "definition",
+            of_trace(),
+            "type: Test\nspec:\n  specs:\n  - selector: 'span[http.route",
+        ),
     ] {
         assert_eq!(applied(text, &complete(text, form, of).await), expected);
     }
@@ -124,6 +130,14 @@ async fn a_trace_and_a_run_help_while_writing(database: &Database) {
     assert_eq!((&diagnostic["from"], &diagnostic["to"]), (&json!(5), &json!(7)));
     let last = checked["tokens"].as_array().unwrap().last().unwrap();
     assert_eq!(last, &json!({ "kind": "punctuation", "from": 9, "to": 10 }));
+
+    let text = "type: Test\nspec:\n  name: 🦀\n  specs:\n  - selector: span[=1]\n";
+    let checked = ask(&bench, CHECK, &json!({ "text": text, "in": "definition" })).await;
+    let found = checked["diagnostics"].as_array().unwrap();
+    let found = found.iter().find(|one| one["code"] == "expected-attribute").unwrap();
+    let place = text[..text.find("=1").unwrap()].encode_utf16().count();
+    assert_eq!(found["from"], place);
+    assert_eq!(checked["tokens"], json!([]));
 
     for path in [format!("/api/traces/{TRACE}/describe"), "/api/tests/t/run/1/describe".to_owned()] {
         let described = ask(&bench, &path, &json!({ "spanId": "0000000000000002" })).await;
@@ -229,6 +243,9 @@ async fn a_mebibyte_of_text_is_answered() {
         ("(", "assertion"),
         ("🦀 ", "expression"),
         ("attr:a + ", "expression"),
+        ("- ", "definition"),
+        ("type: Test\nspec:\n", "definition"),
+        ("- selector: span[\n  ", "definition"),
     ] {
         let text = large(part);
         let checked = ask(&bench, CHECK, &json!({ "text": text, "in": form })).await;

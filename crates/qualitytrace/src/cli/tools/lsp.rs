@@ -5,7 +5,6 @@
 
 mod backend;
 mod completion;
-mod cursor;
 mod fixes;
 mod hover;
 mod positions;

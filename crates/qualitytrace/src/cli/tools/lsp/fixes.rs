@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
+use qualitytrace_core::assist::definition::escaped;
 use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{Resource, Text};
 use qualitytrace_core::judge::nearest_misses;
 use qualitytrace_core::lang::{Diagnostic, parse_selector, select};
 use qualitytrace_core::trace::Trace;
 
-use super::completion::escaped;
 use crate::cli::files::File;
 
 /// A change that mends something.

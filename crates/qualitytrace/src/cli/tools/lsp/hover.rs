@@ -1,13 +1,11 @@
 //! What an attribute or a key under the cursor means, and which values recent traces have.
 
 use qualitytrace_core::assist;
-use qualitytrace_core::definition::file_schema;
+use qualitytrace_core::assist::definition::{Cursor, Step, Writing, place};
 use qualitytrace_core::explain;
 use qualitytrace_core::trace::Trace;
 use tower_lsp_server::ls_types::{Hover, HoverContents, MarkupContent, MarkupKind};
 
-use super::completion::place;
-use super::cursor::{Cursor, Step, Writing};
 use super::positions::Positions;
 use super::recent;
 use crate::cli::files::File;
@@ -55,14 +53,13 @@ fn attribute(name: &str, trace: Option<&Trace>) -> Option<String> {
 
 /// What the schema says of a key.
 fn key(cursor: &Cursor, name: &str) -> Option<String> {
-    let schema = file_schema(None);
     let holder = match (&cursor.what, cursor.path.split_last()) {
         (Writing::Value { .. }, Some((Step::Key(_), path))) => {
             Cursor { path: path.to_vec(), ..cursor.clone() }
         }
         _ => cursor.clone(),
     };
-    let keys = place(&schema, &holder).keys();
+    let keys = place(&holder).keys();
     let known = keys.iter().find(|key| key.name == name)?;
     Some(format!("**{name}**\n\n{}", known.description?))
 }

@@ -6,38 +6,46 @@ mod scalar;
 
 use std::ops::Range;
 
-use qualitytrace_core::definition::Kind;
-use qualitytrace_core::lang::Form;
+use crate::definition::Kind;
+use crate::lang::Form;
 
 /// A step from the top of a document to a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
+    /// Into the value of a key.
     Key(String),
+    /// Into an item of a list.
     Item,
 }
 
 /// What is being written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Cursor {
+pub struct Cursor {
     /// The kind of the document.
-    pub(super) kind: Option<Kind>,
+    pub kind: Option<Kind>,
     /// The path to the mapping, list or value.
-    pub(super) path: Vec<Step>,
-    pub(super) what: Writing,
+    pub path: Vec<Step>,
+    /// The key or the value.
+    pub what: Writing,
 }
 
 /// A key or a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Writing {
+pub enum Writing {
     /// A key of the mapping at the path; the bytes of the word so far.
     Key(Range<usize>),
-    /// The value at the path; its bytes, without quotes.
-    Value { bytes: Range<usize>, quote: Option<char> },
+    /// The value at the path, without quotes.
+    Value {
+        /// Its bytes.
+        bytes: Range<usize>,
+        /// The quote that it stands in.
+        quote: Option<char>,
+    },
 }
 
 impl Cursor {
     /// Looks at the line of `at` and the lines above it; in a text of several lines, at the line that begins it.
-    pub(super) fn of(text: &str, at: usize) -> Self {
+    pub fn of(text: &str, at: usize) -> Self {
         let at = text.floor_char_boundary(at.min(text.len()));
         match scalar::around(text, at) {
             Some(scalar) => {
@@ -89,7 +97,7 @@ impl Cursor {
     }
 
     /// The names of the keys on the path, items left out.
-    pub(super) fn keys(&self) -> Vec<&str> {
+    pub fn keys(&self) -> Vec<&str> {
         let keys = self.path.iter().filter_map(|step| match step {
             Step::Key(key) => Some(key.as_str()),
             Step::Item => None,
@@ -98,7 +106,7 @@ impl Cursor {
     }
 
     /// The language that the value is written in, if it is one of the language's texts.
-    pub(super) fn form(&self) -> Option<Form> {
+    pub fn form(&self) -> Option<Form> {
         match self.keys().as_slice() {
             ["spec", "specs" | "outputs", "selector"] => Some(Form::Selector),
             ["spec", "specs", "assertions"] => Some(Form::Assertion),
