@@ -1,13 +1,15 @@
 /** A trace as a graph: spans summed by service and operation, from left to right. */
-import { useMemo } from "react";
+import { useMemo, useRef } from "react";
 import { count, counted, duration, shown } from "../text/format";
-import { place, summed } from "../trace/graph";
+import { place, space, summed } from "../trace/graph";
 import type { Operation } from "../trace/operations";
 import type { View } from "../trace/view";
+import { useWidth } from "../ui/parts";
 
 const WIDE = 208;
 const TALL = 44;
-const BETWEEN = 72;
+const LEAST_BETWEEN = 36;
+const MOST_BETWEEN = 72;
 const GAP = 14;
 const PAD = 16;
 
@@ -21,11 +23,14 @@ export function TraceGraph(props: {
   // biome-ignore lint/correctness/useExhaustiveDependencies: the version says when the trace has changed
   const { nodes, edges, left } = useMemo(() => summed(view.trace, view.tree), [view, version]);
   const placed = useMemo(() => place(nodes.length, edges), [nodes, edges]);
-  const width = placed.layers * (WIDE + BETWEEN) - BETWEEN + 2 * PAD;
+  const host = useRef<HTMLDivElement>(null);
+  const room = useWidth(host) - 2 * PAD;
+  const between = space(room, placed.layers, WIDE, LEAST_BETWEEN, MOST_BETWEEN);
+  const width = placed.layers * (WIDE + between) - between + 2 * PAD;
   const height = placed.most * (TALL + GAP) - GAP + 2 * PAD;
   const sizes = new Array<number>(placed.layers).fill(0);
   for (const layer of placed.layer) sizes[layer] += 1;
-  const x = (node: number) => PAD + placed.layer[node] * (WIDE + BETWEEN);
+  const x = (node: number) => PAD + placed.layer[node] * (WIDE + between);
   // Each layer stands in the middle.
   const y = (node: number) =>
     PAD + placed.place[node] * (TALL + GAP) + ((placed.most - sizes[placed.layer[node]]) * (TALL + GAP)) / 2;
@@ -36,7 +41,7 @@ export function TraceGraph(props: {
     nodes[node].service === view.trace.serviceOf(row);
   const most = Math.max(1, ...nodes.map((node) => node.own));
   return (
-    <div className="graph" data-testid="graph">
+    <div className="graph" data-testid="graph" ref={host}>
       <svg
         width={width}
         height={height}
@@ -46,7 +51,7 @@ export function TraceGraph(props: {
         {edges.map((edge) => {
           const [fromX, toX] = [x(edge.from) + WIDE, x(edge.to)];
           const [fromY, toY] = [y(edge.from) + TALL / 2, y(edge.to) + TALL / 2];
-          const bend = Math.max(24, Math.abs(toX - fromX) / 2);
+          const bend = Math.max(between / 3, Math.abs(toX - fromX) / 2);
           return (
             <path
               key={`${edge.from} ${edge.to}`}

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Edge, place } from "./graph";
+import { type Edge, place, space } from "./graph";
 
 const edges = (...pairs: [number, number][]): Edge[] => pairs.map(([from, to]) => ({ from, to, count: 1 }));
 
@@ -20,6 +20,13 @@ test("children stand at the height of their parents, so that edges do not cross"
   const { place: at } = place(6, edges([0, 5], [1, 4], [2, 3]));
   const order = (nodes: number[]) => [...nodes].sort((a, b) => at[a] - at[b]);
   expect(order([5, 4, 3])).toEqual(order([0, 1, 2]).map((node) => 5 - node));
+});
+
+test("layers come closer where there is little room, but not too close", () => {
+  expect(space(2000, 5, 208, 36, 72)).toBe(72);
+  expect(space(1192, 5, 208, 36, 72)).toBe(38);
+  expect(space(300, 5, 208, 36, 72)).toBe(36);
+  expect(space(0, 1, 208, 36, 72)).toBe(36);
 });
 
 test("a deep chain does not overflow", () => {

@@ -48,6 +48,12 @@ export function place(nodes: number, edges: readonly Edge[]): Placed {
   return { layer, place: places, layers: count, most: Math.max(0, ...rows.map((row) => row.length)) };
 }
 
+/** The space between two layers of nodes that are so wide: what there is room for, but not less or more than these. */
+export function space(room: number, layers: number, wide: number, least: number, most: number): number {
+  const left = (room - layers * wide) / Math.max(1, layers - 1);
+  return Math.floor(Math.min(most, Math.max(least, left)));
+}
+
 function mean(nodes: number[], at: number[]): number | undefined {
   return nodes.length === 0 ? undefined : nodes.reduce((all, one) => all + at[one], 0) / nodes.length;
 }

@@ -1,5 +1,5 @@
 /** Small parts that several screens use. */
-import { type ReactNode, useEffect, useState } from "react";
+import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useState } from "react";
 import { Refused, sentence } from "../api/client";
 import { ago, durationParts, moment } from "../text/format";
 import { Icon } from "./glyphs";
@@ -46,6 +46,18 @@ export function useSettled<T>(value: T, after: number): T {
     return () => clearTimeout(timer);
   }, [value, after]);
   return settled;
+}
+
+/** The width inside of an element, in pixels; 0 until it is known. */
+export function useWidth(element: RefObject<HTMLElement | null>): number {
+  const [width, setWidth] = useState(0);
+  useLayoutEffect(() => {
+    if (element.current === null) return;
+    const resizing = new ResizeObserver(([entry]) => setWidth(entry.contentRect.width));
+    resizing.observe(element.current);
+    return () => resizing.disconnect();
+  }, [element]);
+  return width;
 }
 
 /** Copies a text; the button says so for a moment. */
