@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Page } from "@playwright/test";
-import { expect, type Server, test, watch, withServer } from "./server";
+import { expect, expectWritten, type Server, test, watch, withServer } from "./server";
 
 const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
@@ -207,7 +207,7 @@ test("traces are filtered, and one becomes a test", async ({ page }) => {
     await page.getByRole("searchbox", { name: "Longer than" }).fill("");
     await expect(rows).toHaveCount(2);
     await page.getByRole("link", { name: "Make a test" }).click();
-    await expect(page.getByRole("textbox", { name: "Definition" })).toHaveValue(/type: Test/);
+    await expectWritten(page.getByRole("textbox", { name: "Definition" }), /type: Test/);
     await page.getByRole("button", { name: "Save" }).click();
     await expect(page).toHaveURL(/\/test\/[^/]+$/);
     expect(complaints).toEqual([]);

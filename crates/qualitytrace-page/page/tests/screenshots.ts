@@ -6,7 +6,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
 import { send } from "./bench-load";
-import { expect, type Server, serve, test } from "./server";
+import { expect, type Server, serve, test, written } from "./server";
 
 const DOCS = new URL("../../../../docs/images/", import.meta.url).pathname;
 const everything = process.env.QUALITYTRACE_SCREENSHOTS;
@@ -36,6 +36,17 @@ async function draft(page: Page): Promise<void> {
   await expect(page.getByRole("status", { name: "Preview" })).toContainText("holds on 1 of 1 span");
 }
 
+/** Mistypes the kind of a span in a definition. */
+async function mistake(page: Page): Promise<void> {
+  const editor = page.getByRole("textbox", { name: "Definition" });
+  await expect(page.locator(".cm-content").first()).toBeVisible();
+  const text = await written(editor);
+  await editor.fill(text.replace('service.name="payment"', '$& kind="sever"'));
+  const problems = page.getByRole("status", { name: "Problems" });
+  await expect(problems).toContainText("did you mean `server`?");
+  await problems.getByRole("button").click();
+}
+
 const RUN = "/test/shop-checkout/run/2";
 
 test("pictures of the documentation", async ({ shop, demo }) => {
@@ -50,6 +61,10 @@ test("pictures of the documentation", async ({ shop, demo }) => {
   await shoot(shop, DOCS, "page-draft", "dark");
   await shop.goto(`${demo.url}/tests`);
   await shoot(shop, DOCS, "page-tests", "light");
+  await shop.setViewportSize({ width: 1280, height: 640 });
+  await shop.goto(`${demo.url}/test/shop-checkout?tab=definition`);
+  await mistake(shop);
+  await shoot(shop, DOCS, "page-editor", "light");
   await shop.setViewportSize({ width: 1440, height: 640 });
   await shop.goto(`${demo.url}${RUN}/trace?view=graph`);
   await shoot(shop, DOCS, "page-graph", "light");
@@ -93,6 +108,9 @@ test("every screen", async ({ shop, demo }) => {
     await shop.goto(`${demo.url}${RUN}/trace`);
     await draft(shop);
     await shoot(shop, everything ?? "", `draft-${theme}`, theme);
+    await shop.goto(`${demo.url}/test/shop-checkout?tab=definition`);
+    await mistake(shop);
+    await shoot(shop, everything ?? "", `mistake-${theme}`, theme);
   }
 });
 

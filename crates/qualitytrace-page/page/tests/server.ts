@@ -1,6 +1,6 @@
 /** Starts the real program, and fails a test whose page complains or asks another origin for something. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { test as base, expect, type Page } from "@playwright/test";
+import { test as base, expect, type Locator, type Page } from "@playwright/test";
 
 const PROGRAM =
   process.env.QUALITYTRACE_PROGRAM ??
@@ -174,6 +174,18 @@ export function watch(page: Page, allowed: RegExp = /^$/): string[] {
   });
   return complaints;
 }
+
+/** The text in an editor, or in the plain field that is there before it. */
+export const written = (editor: Locator): Promise<string> =>
+  editor.evaluate((element) =>
+    element instanceof HTMLTextAreaElement
+      ? element.value
+      : [...element.querySelectorAll(".cm-line")].map((line) => line.textContent).join("\n"),
+  );
+
+/** Waits until the text in an editor matches. */
+export const expectWritten = (editor: Locator, pattern: RegExp): Promise<void> =>
+  expect.poll(() => written(editor)).toMatch(pattern);
 
 interface Fixtures {
   /** A page that has signed in to the demo. */

@@ -1,5 +1,5 @@
 /** The demo shop in a real browser: lists, a failing run, click to assert, search, keys, comparison. */
-import { expect, test } from "./server";
+import { expect, expectWritten, test, written } from "./server";
 
 test("tests are listed with outcomes, and the address restores the filters", async ({ shop }) => {
   const table = shop.getByRole("table", { name: "Tests" });
@@ -85,8 +85,8 @@ test("a click on an attribute becomes a line of the test, and its comments stay"
 test("of two who save, the second is told and nothing is lost", async ({ shop, demo }) => {
   await shop.goto(`${demo.url}/test/shop-list-products?tab=definition`);
   const editor = shop.getByRole("textbox", { name: "Definition" });
-  await expect(editor).toHaveValue(/type: Test/);
-  const text = await editor.inputValue();
+  await expectWritten(editor, /type: Test/);
+  const text = await written(editor);
   const other = await demo.api("/api/tests/shop-list-products", {
     method: "PUT",
     headers: { "content-type": "text/yaml" },
@@ -96,7 +96,7 @@ test("of two who save, the second is told and nothing is lost", async ({ shop, d
   await editor.fill(text.replace(/name: .*/, "name: Renamed here"));
   await shop.getByRole("button", { name: "Save" }).click();
   await expect(shop.getByRole("alert")).toContainText(/version/);
-  await expect(editor).toHaveValue(/Renamed here/);
+  await expectWritten(editor, /Renamed here/);
   const conflict = shop.getByRole("region", { name: "Conflict" });
   await expect(conflict).toContainText("− ");
   await expect(conflict).toContainText("Renamed by another");

@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
-import { expect, type Server, serve, serveAt, test, watch } from "./server";
+import { expect, expectWritten, type Server, serve, serveAt, test, watch, written } from "./server";
 
 /** A port that is free now. */
 function freePort(): Promise<string> {
@@ -124,13 +124,13 @@ test("with the network off what is loaded stays, a save says so, and works when 
     await store(server, definition("offline", "300ms"));
     await page.goto(`${server.url}/test/offline?tab=definition`);
     const editor = page.getByRole("textbox", { name: "Definition" });
-    await expect(editor).toHaveValue(/name: Waiting/);
+    await expectWritten(editor, /name: Waiting/);
     await context.setOffline(true);
-    await editor.fill((await editor.inputValue()).replace("name: Waiting", "name: Written offline"));
+    await editor.fill((await written(editor)).replace("name: Waiting", "name: Written offline"));
     await page.getByRole("button", { name: "Save" }).click();
     await expect(page.getByRole("alert")).toContainText("does not answer");
     await expect(page.getByRole("status", { name: "Connection" })).toContainText("Disconnected");
-    await expect(editor).toHaveValue(/Written offline/);
+    await expectWritten(editor, /Written offline/);
     await context.setOffline(false);
     await expect(page.getByRole("status", { name: "Connection" })).toBeHidden();
     await page.getByRole("button", { name: "Save" }).click();

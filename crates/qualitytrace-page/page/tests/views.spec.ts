@@ -1,6 +1,6 @@
 /** How traces are read and tests are made: groups, gaps, clocks, events, the graph, files, outputs, forms, sharing. */
 import { execFileSync } from "node:child_process";
-import { expect, type Span, spanId, test, watch, withServer } from "./server";
+import { expect, expectWritten, type Span, spanId, test, watch, withServer, written } from "./server";
 
 test("equal siblings are one row, gaps are folded, short spans hidden, clocks marked, events ticked, links followed", async ({
   page,
@@ -79,6 +79,14 @@ test("equal siblings are one row, gaps are folded, short spans hidden, clocks ma
     await expect(page.getByRole("row", { name: /^SELECT items/, selected: true })).toBeVisible();
     expect(complaints).toEqual([]);
   });
+});
+
+test("a graph of five layers fits into a window of 1280 pixels", async ({ shop, demo }) => {
+  await shop.setViewportSize({ width: 1280, height: 800 });
+  await shop.goto(`${demo.url}/test/shop-checkout/run/2/trace?view=graph`);
+  const graph = shop.getByTestId("graph");
+  await expect(graph.getByRole("button", { name: /^SELECT cart_items/ })).toBeVisible();
+  expect(await graph.evaluate((host) => host.scrollWidth - host.clientWidth)).toBe(0);
 });
 
 test("the views agree on what is selected", async ({ shop, demo }) => {
@@ -191,17 +199,17 @@ test("form and text of a trigger edit each other, for every type; a request is s
     const editor = page.getByRole("textbox", { name: "Definition" });
     const form = page.getByRole("region", { name: "Trigger" });
     await form.getByLabel("URL").fill(`${server.url}/healthz`);
-    await expect(editor).toHaveValue(new RegExp(`url: ${server.url}/healthz`));
+    await expectWritten(editor, new RegExp(`url: ${server.url}/healthz`));
     await form.getByRole("group", { name: "Headers" }).getByRole("button", { name: "Add" }).click();
     await form.getByLabel("Headers name 1").fill("X-Shop");
     await form.getByLabel("Headers value 1").fill("1");
-    await expect(editor).toHaveValue(/- key: X-Shop\n\s+value: "1"/);
-    await editor.fill((await editor.inputValue()).replace("method: GET", "method: GET # only look"));
+    await expectWritten(editor, /- key: X-Shop\n\s+value: "1"/);
+    await editor.fill((await written(editor)).replace("method: GET", "method: GET # only look"));
     await form.getByLabel("Name", { exact: true }).fill("Is it well");
-    await expect(editor).toHaveValue(/method: GET # only look/);
+    await expectWritten(editor, /method: GET # only look/);
     await form.getByRole("button", { name: "Send without saving" }).click();
     await expect(form.getByRole("status", { name: "Answer" })).toContainText("200");
-    const text = await editor.inputValue();
+    const text = await written(editor);
     await editor.fill(`${text}  broken: [`);
     await expect(form).toContainText("The form comes back");
     await editor.fill(text);
@@ -215,17 +223,17 @@ test("form and text of a trigger edit each other, for every type; a request is s
       ["http", "URL", `${server.url}/readyz`],
     ]) {
       await form.getByLabel("Type").selectOption(type);
-      await expect(editor).toHaveValue(new RegExp(`type: ${type}`));
+      await expectWritten(editor, new RegExp(`type: ${type}`));
       await form.getByLabel(label, { exact: true }).fill(written);
       const last = written.split(", ").at(-1) ?? "";
-      await expect(editor).toHaveValue(new RegExp(last.replaceAll(/[{}]/g, "\\$&")));
+      await expectWritten(editor, new RegExp(last.replaceAll(/[{}]/g, "\\$&")));
     }
     await page.getByRole("button", { name: "Save" }).click();
     await expect(page).toHaveURL(/\/test\/[^/]+$/);
     await expect(page.getByRole("heading", { name: "Is it well" })).toBeVisible();
     // Tracetest's address of the same screen.
     await page.goto(`${server.url}/test/create/kafka`);
-    await expect(editor).toHaveValue(/topic: orders/);
+    await expectWritten(editor, /topic: orders/);
     expect(complaints).toEqual([]);
   });
 });

@@ -135,7 +135,7 @@ export const dryRunLast = (test: string, body: Trial, last = 10) =>
 export const complete = (
   text: string,
   at: number,
-  form: "selector" | "assertion" | "expression" | "template",
+  form: "selector" | "assertion" | "expression" | "template" | "definition",
   source: Source | undefined,
   signal?: AbortSignal,
 ) => {
@@ -147,6 +147,10 @@ export const complete = (
         : { testId: source.test, run: source.run };
   return ask(client.POST("/api/language/complete", { body: { text, at, in: form, ...where }, signal }));
 };
+
+/** What is wrong with the text of a definition. */
+export const checkDefinition = async (text: string, signal: AbortSignal) =>
+  (await ask(client.POST("/api/language/check", { body: { text, in: "definition" }, signal }))).diagnostics;
 
 /** A definition as its author wrote it, with the version to store it against; the newest, or the one with a number. */
 export async function source(kind: "tests" | "testsuites" | "variablesets", id: string, version?: number) {

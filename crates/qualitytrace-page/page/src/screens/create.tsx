@@ -4,8 +4,9 @@ import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { flushSync } from "react-dom";
 import { ask, client } from "../api/client";
-import { store, testOfTrace } from "../api/requests";
+import { type Source, store, testOfTrace } from "../api/requests";
 import { Loading, Problem, useTitle } from "../ui/parts";
+import { DefinitionEditor } from "./definition-editor";
 import { Header } from "./header";
 import { template } from "./trigger-fields";
 import { TriggerForm } from "./trigger-form";
@@ -28,6 +29,8 @@ export function CreateScreen() {
     enabled: search.trace !== undefined,
     staleTime: Number.POSITIVE_INFINITY,
   });
+  const { trace } = search;
+  const source: Source | undefined = trace === undefined ? undefined : { kind: "trace", id: trace };
   const value = text ?? made.data?.definition ?? template(type);
   const save = async () => {
     try {
@@ -66,13 +69,7 @@ export function CreateScreen() {
       ))}
       <div className="two create">
         <div className="definition">
-          <textarea
-            aria-label="Definition"
-            className="editor"
-            spellCheck={false}
-            value={value}
-            onChange={(event) => setText(event.target.value)}
-          />
+          <DefinitionEditor name="Definition" text={value} onChange={setText} source={source} />
         </div>
         <div className="side scroll">
           <TriggerForm text={value} onChange={setText} />

@@ -6,6 +6,7 @@ import type { Shape } from "../api/client";
 import { current, type Single, store, testConnection } from "../api/requests";
 import { type Outcome, OutcomeWord } from "../ui/glyphs";
 import { Loading, Problem, useTitle } from "../ui/parts";
+import { DefinitionEditor } from "./definition-editor";
 import { Header } from "./header";
 import { useMayChange } from "./shell";
 
@@ -65,13 +66,11 @@ function Resource({ kind, title }: { kind: Single; title: string }) {
   };
   return (
     <div className="definition">
-      <textarea
-        aria-label={title}
-        className="editor"
-        spellCheck={false}
-        readOnly={!mayChange}
-        value={text ?? stored.data.text}
-        onChange={(event) => setText(event.target.value)}
+      <DefinitionEditor
+        name={title}
+        text={text ?? stored.data.text}
+        onChange={setText}
+        isReadOnly={!mayChange}
       />
       {problem !== undefined && <Problem error={problem} />}
       {kind === "datastores" && mayChange && <ConnectionTest />}

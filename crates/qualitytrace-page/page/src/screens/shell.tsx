@@ -232,7 +232,7 @@ export function Dialog(props: { name: string; onClose: () => void; children: Rea
       aria-label={props.name}
       onClose={props.onClose}
       onClick={(event) => event.target === event.currentTarget && props.onClose()}
-      onKeyDown={(event) => event.key === "Escape" && props.onClose()}
+      onKeyDown={(event) => event.key === "Escape" && !event.defaultPrevented && props.onClose()}
     >
       {props.children}
     </dialog>

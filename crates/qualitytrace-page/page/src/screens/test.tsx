@@ -7,6 +7,7 @@ import { source, store, test as testOf } from "../api/requests";
 import { Icon } from "../ui/glyphs";
 import { Loading, Problem, useTitle } from "../ui/parts";
 import { Conflict } from "./conflict";
+import { DefinitionEditor } from "./definition-editor";
 import { Header } from "./header";
 import { History } from "./history";
 import { HistoryStrip } from "./history-strip";
@@ -71,7 +72,9 @@ export function TestScreen() {
         </>
       )}
       {known.data !== undefined && tab === "history" && <History id={id} />}
-      {known.data !== undefined && tab === "definition" && <Definition id={id} mayChange={mayChange} />}
+      {known.data !== undefined && tab === "definition" && (
+        <Definition id={id} mayChange={mayChange} run={known.data.spec.summary?.history?.[0]?.run} />
+      )}
       {known.data !== undefined && tab === "versions" && (
         <Versions id={id} last={known.data.spec.version ?? 1} search={search} mayChange={mayChange} />
       )}
@@ -80,7 +83,8 @@ export function TestScreen() {
   );
 }
 
-function Definition({ id, mayChange }: { id: string; mayChange: boolean }) {
+/** The text of a test, beside its form; attributes and values are offered from the spans of a run. */
+function Definition({ id, mayChange, run }: { id: string; mayChange: boolean; run: number | undefined }) {
   const stored = useQuery({ queryKey: ["source", id], queryFn: () => source("tests", id) });
   const client = useQueryClient();
   const [text, setText] = useState<string>();
@@ -117,13 +121,12 @@ function Definition({ id, mayChange }: { id: string; mayChange: boolean }) {
   return (
     <div className="definition">
       <div className={mayChange ? "two create" : "definition"}>
-        <textarea
-          aria-label="Definition"
-          className="editor"
-          spellCheck={false}
-          readOnly={!mayChange}
-          value={value}
-          onChange={(event) => setText(event.target.value)}
+        <DefinitionEditor
+          name="Definition"
+          text={value}
+          onChange={setText}
+          isReadOnly={!mayChange}
+          source={run === undefined ? undefined : { kind: "run", test: id, run }}
         />
         {mayChange && (
           <div className="side scroll">

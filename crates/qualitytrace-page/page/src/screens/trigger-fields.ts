@@ -9,6 +9,8 @@ export interface Field {
   kind: "text" | "area" | "choice" | "pairs" | "names" | "list";
   options?: readonly string[];
   hint?: string;
+  /** What is written in an area, if it has a form that colours help to read. */
+  language?: "json";
 }
 
 export interface TriggerType {
@@ -41,7 +43,7 @@ export const TRIGGERS: Record<string, TriggerType> = {
       { path: ["url"], label: "URL", kind: "text", hint: "http://localhost:8080/orders" },
       { path: ["headers"], label: "Headers", kind: "pairs" },
       BEARER,
-      { path: ["body"], label: "Body", kind: "area" },
+      { path: ["body"], label: "Body", kind: "area", language: "json" },
       TIMEOUT,
     ],
   },
@@ -53,7 +55,7 @@ export const TRIGGERS: Record<string, TriggerType> = {
     fields: [
       { path: ["address"], label: "Address", kind: "text", hint: "localhost:9090" },
       { path: ["method"], label: "Method", kind: "text", hint: "shop.Orders/Place" },
-      { path: ["request"], label: "Request", kind: "area", hint: "{}" },
+      { path: ["request"], label: "Request", kind: "area", hint: "{}", language: "json" },
       { path: ["metadata"], label: "Metadata", kind: "pairs" },
       {
         path: ["protobufFile"],
@@ -87,7 +89,7 @@ export const TRIGGERS: Record<string, TriggerType> = {
       { path: ["brokerUrls"], label: "Brokers", kind: "list", hint: "localhost:9092, localhost:9093" },
       { path: ["topic"], label: "Topic", kind: "text" },
       { path: ["messageKey"], label: "Key", kind: "text" },
-      { path: ["messageValue"], label: "Message", kind: "area" },
+      { path: ["messageValue"], label: "Message", kind: "area", language: "json" },
       { path: ["headers"], label: "Headers", kind: "pairs" },
       TIMEOUT,
     ],

@@ -1,13 +1,14 @@
 /** A form for the trigger of a test, beside its text: each edits the other. */
-import { useQuery } from "@tanstack/react-query";
-import { useId, useMemo, useState } from "react";
+import { useId, useState } from "react";
 import { Refused, type Shape } from "../api/client";
-import { triggerMethods, tryTrigger, variableSets } from "../api/requests";
+import { complete, triggerMethods, tryTrigger } from "../api/requests";
 import { type Definition, read, value, withTrigger, withValue } from "../text/definition";
 import { duration, shown } from "../text/format";
-import type { Variable } from "../text/template";
+import { isInExpression, variablesAt } from "../text/template";
+import { Editor } from "../ui/editor";
 import { Icon } from "../ui/glyphs";
 import { Problem } from "../ui/parts";
+import { useVariables } from "./known-variables";
 import { LanguageInput } from "./language-input";
 import { type Field, TRIGGERS, type TriggerType } from "./trigger-fields";
 
@@ -102,6 +103,7 @@ function FieldInput(props: { field: Field; value: unknown; onChange: (to: unknow
             .filter((one) => one !== "")
         : to,
     );
+  if (kind === "area") return <Area field={field} text={text} onChange={write} />;
   return (
     <div className="row">
       <label htmlFor={id}>{label}</label>
@@ -112,15 +114,6 @@ function FieldInput(props: { field: Field; value: unknown; onChange: (to: unknow
           ))}
         </select>
       )}
-      {kind === "area" && (
-        <Text
-          id={id}
-          text={text}
-          hint={hint}
-          onChange={write}
-          lines={Math.min(10, Math.max(3, text.split("\n").length))}
-        />
-      )}
       {(kind === "text" || kind === "list") && (
         <Text id={id} text={text} hint={hint} onChange={write} isList={kind === "list"} />
       )}
@@ -128,16 +121,42 @@ function FieldInput(props: { field: Field; value: unknown; onChange: (to: unknow
   );
 }
 
-/** A text, of one line or of several. A list keeps what is typed until the field is left, so that a comma can be written. */
+/** A text of several lines. */
+function Area({ field, text, onChange }: { field: Field; text: string; onChange: (text: string) => void }) {
+  const { label, hint, language = "text" } = field;
+  const variables = useVariables();
+  return (
+    <div className="row">
+      <span className="label">{label}</span>
+      <Editor
+        name={label}
+        language={language}
+        text={text}
+        onChange={onChange}
+        hint={hint}
+        lines={Math.min(10, Math.max(3, text.split("\n").length))}
+        complete={async (all, at, signal) => {
+          const before = all.slice(0, at);
+          // Most of a long text is no template: the server is asked inside of an expression only.
+          if (!isInExpression(before)) return [];
+          return (
+            variablesAt(before, variables) ?? (await complete(all, at, "template", undefined, signal)).items
+          );
+        }}
+      />
+    </div>
+  );
+}
+
+/** A text of one line. A list keeps what is typed until the field is left, so that a comma can be written. */
 function Text(props: {
   id: string;
   text: string;
   hint?: string;
   isList?: boolean;
-  lines?: number;
   onChange: (text: string) => void;
 }) {
-  const { id, text, hint, isList = false, lines, onChange } = props;
+  const { id, text, hint, isList = false, onChange } = props;
   const [typed, setTyped] = useState<string>();
   return (
     <LanguageInput
@@ -146,7 +165,6 @@ function Text(props: {
       language="template"
       variables={useVariables()}
       placeholder={hint}
-      lines={lines}
       value={typed ?? text}
       onChange={(to) => {
         if (isList) setTyped(to);
@@ -197,19 +215,6 @@ function Pairs(props: { label: string; pairs: string[][]; onChange: (pairs: stri
       </button>
     </fieldset>
   );
-}
-
-/** The variables of all sets; a name that several have is there once. */
-function useVariables(): readonly Variable[] {
-  const known = useQuery({ queryKey: ["variable sets"], queryFn: variableSets, staleTime: 60_000 });
-  const { data } = known;
-  return useMemo(() => {
-    const sets = new Map<string, string[]>();
-    for (const { spec } of data?.items ?? [])
-      for (const { key = "" } of spec.values ?? [])
-        sets.set(key, [...(sets.get(key) ?? []), spec.name ?? spec.id ?? ""]);
-    return [...sets].sort().map(([name, held]) => ({ name, detail: held.join(", ") }));
-  }, [data]);
 }
 
 /** Asks the server of a trigger what it offers. */

@@ -7,6 +7,7 @@ import { source, store, variableSets } from "../api/requests";
 import { readDotenv } from "../text/dotenv";
 import { counted, shown } from "../text/format";
 import { Command, Empty, Loading, Problem, useTitle } from "../ui/parts";
+import { DefinitionEditor } from "./definition-editor";
 import { Header } from "./header";
 import { Dialog, useMayChange } from "./shell";
 import { VariableComparison } from "./variable-comparison";
@@ -139,14 +140,7 @@ function Editor({ id, onClose }: { id: string | undefined; onClose: () => void }
     <Dialog name="Variable set" onClose={onClose}>
       <div className="form">
         <h2>{id ?? "New variable set"}</h2>
-        <textarea
-          aria-label="Definition"
-          className="mono"
-          rows={16}
-          spellCheck={false}
-          value={value}
-          onChange={(event) => setText(event.target.value)}
-        />
+        <DefinitionEditor name="Definition" lines={16} text={value} onChange={setText} />
         <PasteDotenv text={value} onChange={setText} />
         {problem !== undefined && <Problem error={problem} />}
         <div className="buttons">

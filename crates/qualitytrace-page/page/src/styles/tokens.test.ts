@@ -95,6 +95,9 @@ const TEXTS = [
   "flaky",
   "running",
   "broken",
+  "code-key",
+  "code-text",
+  "code-value",
 ];
 const GROUNDS = ["bg", "surface-1", "surface-2"];
 const SERVICES = Array.from({ length: 10 }, (_, slot) => `service-${slot}`);

@@ -1,19 +1,10 @@
 /** Texts of triggers, in which variables stand as `${var:NAME}`. */
+import type { Offer } from "./completion";
 
 export interface Variable {
   name: string;
   /** Where it is. */
   detail: string;
-}
-
-/** A variable to write, and what it replaces. */
-export interface Offer {
-  label: string;
-  insert: string;
-  kind: "variable";
-  detail: string;
-  from: number;
-  to: number;
 }
 
 /** The variables that can stand at the end of a text; undefined if none is begun there. */

@@ -1,0 +1,18 @@
+/** The variables that texts can refer to. */
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { variableSets } from "../api/requests";
+import type { Variable } from "../text/template";
+
+/** The variables of all sets; a name that several have is there once. */
+export function useVariables(): readonly Variable[] {
+  const known = useQuery({ queryKey: ["variable sets"], queryFn: variableSets, staleTime: 60_000 });
+  const { data } = known;
+  return useMemo(() => {
+    const sets = new Map<string, string[]>();
+    for (const { spec } of data?.items ?? [])
+      for (const { key = "" } of spec.values ?? [])
+        sets.set(key, [...(sets.get(key) ?? []), spec.name ?? spec.id ?? ""]);
+    return [...sets].sort().map(([name, held]) => ({ name, detail: held.join(", ") }));
+  }, [data]);
+}
