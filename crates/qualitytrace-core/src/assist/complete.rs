@@ -5,9 +5,9 @@
 
 use std::ops::Range;
 
-use super::facts;
 use super::offers::{self, CompletionKind, LAST, Offer};
 use super::standing::{Standing, is_random, standing};
+use super::{conventions, facts};
 use crate::budget::Budget;
 use crate::lang::ast::{Expr, ExprKind, Name, SourceRange};
 use crate::lang::{Field, Form, KINDS, STATUSES, TYPES, Wanted, ending, is_word, quote, quote_in_selector};
@@ -206,10 +206,14 @@ fn offers_for(wanted: &Wanted, form: Form, context: &Context<'_>) -> Vec<Offer> 
     }
 }
 
-/// Returns the attributes that spans have, as `written` writes them, and the special ones.
+/// Returns the attributes that spans have, as `written` writes them, and the special ones; without a trace, those of the
+/// conventions.
 fn attributes(context: &Context<'_>, written: &dyn Fn(&str) -> String) -> Vec<Offer> {
-    let in_trace = context.trace.map(|trace| facts::names(trace, context.budget)).unwrap_or_default();
     let total = context.trace.map_or(0, |trace| trace.spans().len());
+    let named = match context.trace {
+        Some(trace) => facts::names(trace, context.budget),
+        None => conventions::names().map(|name| (name, 0)).collect(),
+    };
     let field = |(at, (name, detail)): (usize, &(&str, &str))| Offer {
         label: (*name).to_owned(),
         insert: String::new(),
@@ -220,7 +224,7 @@ fn attributes(context: &Context<'_>, written: &dyn Fn(&str) -> String) -> Vec<Of
     let mut offers: Vec<Offer> = offers::FIELDS.iter().enumerate().map(field).collect();
     offers.extend(offers::special_attributes());
     let fixed = offers.len();
-    for (name, spans) in in_trace {
+    for (name, spans) in named {
         if offers[..fixed].iter().any(|known| known.label == name) {
             continue;
         }
@@ -237,7 +241,11 @@ fn attributes(context: &Context<'_>, written: &dyn Fn(&str) -> String) -> Vec<Of
             label: name.to_owned(),
             insert: String::new(),
             kind: CompletionKind::Attribute,
-            detail: of_spans(spans, total),
+            detail: if total == 0 {
+                "a convention of OpenTelemetry".to_owned()
+            } else {
+                of_spans(spans, total)
+            },
             priority: rank + rarity,
         });
     }

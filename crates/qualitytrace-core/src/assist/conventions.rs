@@ -80,6 +80,11 @@ const MEANINGS: [(&str, &str); 74] = [
     ("user_agent.original", "The `User-Agent` header of the request."),
 ];
 
+/// Returns the attributes that have a meaning.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    MEANINGS.iter().map(|(name, _)| *name)
+}
+
 /// Returns what an attribute means; `None` when no convention names it.
 pub fn meaning(attribute: &str) -> Option<&'static str> {
     let name = names::attribute(attribute);

@@ -151,6 +151,14 @@ fn filters_are_completed_behind_their_sign() {
 }
 
 #[test]
+fn without_a_trace_the_conventions_are_offered() {
+    let context = Context { trace: None, variables: &[], budget: &Budget::default() };
+    let found = complete("attr:http.ro", 12, Form::Assertion, &context);
+    let offered: Vec<&str> = found.iter().map(|one| one.insert.as_str()).collect();
+    assert_eq!(offered, ["http.route"]);
+}
+
+#[test]
 fn what_is_volatile_or_masked_comes_last_or_not_at_all() {
     let (_, found) = completed("span[|", Form::Selector);
     let place = |label: &str| found.iter().position(|one| one.label == label).expect("it is offered");

@@ -292,7 +292,7 @@ fn a_recorded_session_of_neovim_is_answered() {
     assert_eq!(diagnostics, [1, 0, 0], "the mistake, its fix, and a suite");
     let result = |method: &str| results[&format!("textDocument/{method}")].to_string();
     assert!(result("hover").contains("The route that matched"), "{results:?}");
-    assert!(result("completion").contains("qualitytrace.span.duration"), "{results:?}");
+    assert!(result("completion").contains("http.route"), "{results:?}");
     assert!(result("codeAction").contains("Write `trigger`"), "{results:?}");
     assert!(result("definition").contains("/a.yaml"), "{results:?}");
 }
