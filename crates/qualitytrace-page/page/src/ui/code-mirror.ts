@@ -264,7 +264,7 @@ const look = EditorView.theme({
   ".cm-content:focus-visible": { outline: "none" },
   ".cm-line": { padding: "0 12px 0 8px" },
   ".cm-placeholder": { color: "var(--text-3)" },
-  ".cm-expression": { color: "var(--code-value)" },
+  ".cm-expression, .cm-expression *": { color: "var(--code-value)" },
   ".cm-gutters": { backgroundColor: "transparent", color: "var(--text-3)", border: "0" },
   ".cm-lineNumbers .cm-gutterElement": { padding: "0 4px 0 8px", minWidth: "32px" },
   ".cm-gutter-lint": { width: "14px" },
@@ -293,6 +293,7 @@ const look = EditorView.theme({
   ".cm-tooltip.cm-tooltip-autocomplete > ul": { font: "400 12px / 20px var(--mono)", maxHeight: "240px" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li": {
     display: "flex",
+    alignItems: "baseline",
     justifyContent: "space-between",
     gap: "16px",
     padding: "2px 8px",
