@@ -58,6 +58,11 @@ struct TraceByIdResponse {
     /// Its only field is the list of resources.
     #[prost(message, optional, tag = "1")]
     trace: Option<ExportTraceServiceRequest>,
+    /// 0 for the whole trace, 1 for a part of it: it is larger than Tempo may answer.
+    #[prost(int32, tag = "3")]
+    status: i32,
+    #[prost(string, tag = "4")]
+    message: String,
 }
 
 impl Tempo {
@@ -106,6 +111,9 @@ impl Tempo {
                         let cause = format!("it is no trace: {error}");
                         Failure::at(client.endpoint(), Reason::Protocol, &cause)
                     })?;
+                    if answer.status != 0 {
+                        return Err(Failure::at(client.endpoint(), Reason::TooLarge, &answer.message).into());
+                    }
                     received.add(answer.trace.unwrap_or_default()).await?;
                 }
                 Ok(())

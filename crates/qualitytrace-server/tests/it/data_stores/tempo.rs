@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Bench;
 use super::real::{deliveries, post, runs_with};
+use super::stand_in::{Answer, StandIn};
 
 /// The addresses of Tempo's gRPC port, of its HTTP API, and of its OTLP receiver.
 fn tempo() -> Option<[String; 3]> {
@@ -78,5 +79,25 @@ async fn tempo_with_the_wrong_port_or_with_tls_is_told_at_once() {
         let error = run["lastErrorState"].as_str().unwrap_or_default();
         assert!(error.contains("Tempo") && error.contains(told), "{error}");
     }
+    bench.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_part_of_a_trace_is_no_trace() {
+    const TOLD: &str = "Trace exceeds maximum size of 10 bytes, a partial trace is returned";
+    let bench = Bench::start().await;
+    let tempo = StandIn::start(&bench.caused, |_, _| {
+        // A `TraceByIDResponse` whose status is PARTIAL, framed as gRPC does.
+        let answer = [&[0x18, 1, 0x22, u8::try_from(TOLD.len()).unwrap()], TOLD.as_bytes()].concat();
+        let frame = [&[0, 0, 0, 0, u8::try_from(answer.len()).unwrap()], &answer[..]].concat();
+        let headers = vec![("content-type", "application/grpc".to_owned())];
+        Answer { status: 200, headers, body: frame }
+    })
+    .await;
+    let grpc = json!({ "endpoint": tempo.url.trim_start_matches("http://"), "tls": { "insecure": true } });
+    bench.store(&json!({ "name": "T", "type": "tempo", "tempo": { "type": "grpc", "grpc": grpc } })).await;
+    let run = bench.run(&json!([])).await;
+    assert_eq!(run["state"], "TRACE_FAILED", "{run}");
+    assert!(run["lastErrorState"].as_str().unwrap_or_default().contains(TOLD), "{run}");
     bench.server.shutdown().await;
 }
