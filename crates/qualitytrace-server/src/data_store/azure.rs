@@ -62,6 +62,8 @@ enum Login {
 #[derive(Deserialize)]
 struct Tables {
     tables: Vec<Table>,
+    /// Why they have a part of the rows.
+    error: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -121,7 +123,14 @@ impl Azure {
         if !received.is_new(&answer.body) {
             return Ok(());
         }
-        received.add(read(&answer.body).map_err(|cause| self.http.foreign(&cause))?).await
+        let foreign = |cause: String| self.http.foreign(&cause);
+        let tables: Tables =
+            serde_json::from_slice(&answer.body).map_err(|error| foreign(error.to_string()))?;
+        if let Some(error) = &tables.error {
+            let failure = Failure::at(self.endpoint(), Reason::TooLarge, &error.to_string());
+            return Err(FetchError::passing(failure));
+        }
+        received.add(read(tables).map_err(foreign)?).await
     }
 
     /// Asks for nothing of the resource.
@@ -146,8 +155,7 @@ impl Azure {
 }
 
 /// Converts the rows of an answer. Log lines and exceptions are events of the span that they name as their parent.
-fn read(body: &[u8]) -> Result<ExportTraceServiceRequest, String> {
-    let answer: Tables = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+fn read(answer: Tables) -> Result<ExportTraceServiceRequest, String> {
     let mut events: BTreeMap<String, Vec<Event>> = BTreeMap::new();
     let mut spans = Vec::new();
     for table in answer.tables {

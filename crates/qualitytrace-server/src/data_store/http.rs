@@ -197,10 +197,14 @@ impl Http {
         Failure::told(Reason::Missing, message).into()
     }
 
-    /// Describes a trace whose pages do not end: what was read of it is not the whole.
+    /// Describes a trace of which the store has, or returns, a part: it is not judged as if it were the whole.
+    pub(super) fn partial(&self, cause: &str) -> FetchError {
+        Failure::at(&self.endpoint, Reason::TooLarge, cause).into()
+    }
+
+    /// Describes a trace whose pages do not end.
     pub(super) fn endless(&self) -> FetchError {
-        let cause = format!("{MAX_PAGES} pages of one trace and no end");
-        Failure::at(&self.endpoint, Reason::TooLarge, &cause).into()
+        self.partial(&format!("{MAX_PAGES} pages of one trace and no end"))
     }
 
     fn name(&self) -> &'static str {

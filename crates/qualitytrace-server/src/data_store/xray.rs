@@ -28,6 +28,8 @@ use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
 pub(super) const NAME: &str = "AWS X-Ray";
 /// The name of the service in signatures.
 const SERVICE: &str = "xray";
+/// What is told of a trace that is not whole.
+const TRUNCATED: &str = "X-Ray keeps 500 kB of a trace, and dropped the rest (`LimitExceeded`)";
 /// The path of `BatchGetTraces`.
 const PATH: &str = "/Traces";
 /// The hash of the body, which is signed.
@@ -57,6 +59,9 @@ struct Trace {
     id: String,
     #[serde(default)]
     segments: Vec<Document>,
+    /// Whether the service has dropped segments, because the trace became too large.
+    #[serde(default)]
+    limit_exceeded: bool,
 }
 
 #[derive(Deserialize)]
@@ -137,10 +142,11 @@ impl XRay {
             };
             for trace in page.traces {
                 let documents = trace.segments.into_iter().map(|segment| segment.document).collect();
+                let whole = if trace.limit_exceeded { Err(self.http.partial(TRUNCATED)) } else { Ok(()) };
                 if trace.id == id {
-                    own = own.and(self.add(received, documents).await);
+                    own = own.and(self.add(received, documents).await).and(whole);
                 } else if let Some(other) = others.iter().find(|other| other.id == trace.id) {
-                    other.give(Part::Documents(documents)).await;
+                    other.give(whole.map_or_else(Part::Failed, |()| Part::Documents(documents))).await;
                 }
             }
             token = page.next_token.filter(|token| !token.is_empty());

@@ -258,3 +258,20 @@ async fn a_run_reads_its_trace_from_azure() {
     assert_eq!(connection["authentication"]["status"], "failed", "{connection}");
     bench.server.shutdown().await;
 }
+
+#[tokio::test]
+async fn rows_that_azure_calls_partial_are_no_trace() {
+    let bench = Bench::start().await;
+    let azure = StandIn::start(&bench.caused, |_: &Asked, _| {
+        let error = json!({ "code": "PartialError", "message": "There were some errors when processing your query." });
+        Answer::json(json!({ "tables": [], "error": error }))
+    })
+    .await;
+    let details = json!({ "useAzureActiveDirectoryAuth": false, "accessToken": "word", "connectionType": "direct",
+        "resourceArmId": "/subscriptions/1/shop", "url": azure.url });
+    bench.store(&json!({ "name": "A", "type": "azureappinsights", "azureappinsights": details })).await;
+    let run = bench.run(&json!([])).await;
+    assert_eq!(run["state"], "TRACE_FAILED", "{run}");
+    assert!(run["lastErrorState"].as_str().unwrap_or_default().contains("PartialError"), "{run}");
+    bench.server.shutdown().await;
+}

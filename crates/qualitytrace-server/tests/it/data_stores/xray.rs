@@ -126,6 +126,27 @@ async fn a_run_reads_its_trace_from_xray_page_by_page() {
     bench.server.shutdown().await;
 }
 
+#[tokio::test]
+async fn a_trace_that_xray_has_truncated_is_no_trace() {
+    let bench = Bench::start().await;
+    let xray = StandIn::start(&bench.caused, |asked, caused| {
+        let mut answer = answer(asked, "", caused);
+        if let Ok(mut page) = serde_json::from_slice::<Value>(&answer.body)
+            && let Some(trace) = page["Traces"].get_mut(0)
+        {
+            trace["LimitExceeded"] = json!(true);
+            answer.body = page.to_string().into_bytes();
+        }
+        answer
+    })
+    .await;
+    bench.store(&store(&xray.url, &json!({ "accessKeyId": "AKID", "secretAccessKey": "secret" }))).await;
+    let run = bench.run(&json!([])).await;
+    assert_eq!(run["state"], "TRACE_FAILED", "{run}");
+    assert!(run["lastErrorState"].as_str().unwrap_or_default().contains("`LimitExceeded`"), "{run}");
+    bench.server.shutdown().await;
+}
+
 /// The parts of a span that X-Ray has.
 fn brief(span: &Value) -> Value {
     fn attributes(of: &Value) -> Value {
