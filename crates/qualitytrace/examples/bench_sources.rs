@@ -139,11 +139,27 @@ impl Counted {
     }
 }
 
+/// A request that is not answered yet, or given up.
+struct InFlight<'c>(&'c Counts);
+
+impl<'c> InFlight<'c> {
+    fn begin(counts: &'c Counts) -> Self {
+        let now = counts.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
+        counts.most.fetch_max(now, Ordering::Relaxed);
+        Self(counts)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Forwards a request, and reads the whole answer before the request counts as answered.
 async fn forward(State(counts): State<Arc<Counts>>, request: Request) -> Response {
     counts.requests.fetch_add(1, Ordering::Relaxed);
-    let now = counts.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
-    counts.most.fetch_max(now, Ordering::Relaxed);
+    let _in_flight = InFlight::begin(&counts);
     let url = format!("{}{}", counts.to, request.uri());
     let mut asked = counts.client.request(request.method().clone(), url);
     if let Some(accept) = request.headers().get("accept") {
@@ -155,6 +171,5 @@ async fn forward(State(counts): State<Arc<Counts>>, request: Request) -> Respons
         response = response.header("content-type", kind);
     }
     let body = answer.bytes().await.unwrap();
-    counts.in_flight.fetch_sub(1, Ordering::Relaxed);
     response.body(Body::from(body)).unwrap()
 }
