@@ -92,13 +92,14 @@ fn install_package(package: &str, by_hand: &str) -> Result<()> {
 }
 
 /// Go's tool, independent of the machine's settings.
-fn go(dir: &Path) -> Command {
-    let mut go = Command::new("go");
+fn go(dir: &Path) -> Result<Command> {
+    let by_hand = "install Go 1.25 or newer, or leave the peers out with --no-peers";
+    let mut go = Command::new(process::require("go", by_hand)?);
     go.current_dir(dir);
     let fixed =
         [("GOFLAGS", "-buildvcs=false"), ("GOWORK", "off"), ("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "0")];
     go.envs(fixed);
-    go
+    Ok(go)
 }
 
 /// The folder that holds installed peers.
@@ -112,10 +113,32 @@ fn cache() -> Result<PathBuf> {
     dir.canonicalize().with_context(|| format!("failed to resolve {}", dir.display()))
 }
 
-/// Locks the installation of one peer; a second clone that needs the same peer waits.
-fn lock(name: &str) -> Result<File> {
-    let path = cache()?.join(format!("{name}.lock"));
-    let file = File::create(&path).with_context(|| format!("failed to create {}", path.display()))?;
-    file.lock().with_context(|| format!("failed to lock {}", path.display()))?;
-    Ok(file)
+/// Returns a file or folder of the cache, which `make` makes if it is not there. A second clone that needs it waits.
+///
+/// What is made has another name until it is complete, so that a partial build or download is not used.
+fn once(place: &str, doing: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let place = cache()?.join(place);
+    if place.exists() {
+        return Ok(place);
+    }
+    let folder = place.parent().context("a peer has a folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("failed to make the folder {}", folder.display()))?;
+    let lock = place.with_added_extension("lock");
+    let locked = File::create(&lock).and_then(|file| file.lock().map(|()| file));
+    let _locked = locked.with_context(|| format!("failed to lock {}", lock.display()))?;
+    if place.exists() {
+        return Ok(place);
+    }
+    println!("    {doing} to {} (once)", place.display());
+    let new = place.with_added_extension("new");
+    // Leftovers of an earlier attempt, if any.
+    let _ = if new.is_dir() { fs::remove_dir_all(&new) } else { fs::remove_file(&new) };
+    make(&new).with_context(|| format!("{doing} failed"))?;
+    fs::rename(&new, &place).with_context(|| format!("failed to move it to {}", place.display()))?;
+    Ok(place)
+}
+
+/// The folder of what is made.
+fn folder_of(new: &Path) -> &Path {
+    new.parent().unwrap_or(new)
 }

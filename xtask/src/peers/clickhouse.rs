@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::{
-    cache, lock,
+    once,
     running::{Running, addresses},
 };
 use crate::process;
@@ -26,23 +26,10 @@ const READY_LIMIT: Duration = Duration::from_mins(1);
 
 /// Fetches the library with pip unless it is there already; returns its folder.
 pub(crate) fn install() -> Result<PathBuf> {
-    let dir = cache()?.join(format!("clickhouse-{VERSION}"));
-    if dir.is_dir() {
-        return Ok(dir);
-    }
-    let _lock = lock("clickhouse")?;
-    if dir.is_dir() {
-        return Ok(dir);
-    }
-    process::require("python3", "install Python 3.10 with pip, or leave the peers out with --no-peers")?;
-    println!("    fetching ClickHouse {VERSION} to {} (once)", dir.display());
-    let new = dir.with_extension("new");
-    // Leftovers of an earlier attempt are removed.
-    let _ = fs::remove_dir_all(&new);
-    fetch(&new).context("failed to fetch ClickHouse: https://pypi.org has to be reachable once")?;
-    // Renamed last, so that a partial download is not used.
-    fs::rename(&new, &dir).with_context(|| format!("failed to move ClickHouse to {}", dir.display()))?;
-    Ok(dir)
+    once(&format!("clickhouse-{VERSION}"), &format!("fetching ClickHouse {VERSION}"), |new| {
+        process::require("python3", "install Python 3.10 with pip, or leave the peers out with --no-peers")?;
+        fetch(new).context("https://pypi.org has to be reachable once")
+    })
 }
 
 fn fetch(new: &Path) -> Result<()> {

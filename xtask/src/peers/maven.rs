@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, process::Command};
 
 use anyhow::{Context as _, Result};
 
-use super::{cache, lock};
+use super::{folder_of, once};
 use crate::process;
 
 /// A set of jars.
@@ -25,28 +25,14 @@ impl Jars {
     /// Fetches the jars unless they are there already; returns their folder, for `java -cp FOLDER/*`.
     pub(super) fn install(&self) -> Result<PathBuf> {
         let Self { title, name, version, recipe, .. } = self;
-        let dir = cache()?.join(format!("{name}-{version}-{recipe}"));
-        let jars = dir.join("jars");
-        if jars.is_dir() {
-            return Ok(jars);
-        }
-        let _lock = lock(name)?;
-        if jars.is_dir() {
-            return Ok(jars);
-        }
-        require()?;
-        println!("    fetching {title} {version} to {} (once)", jars.display());
-        fs::create_dir_all(&dir).with_context(|| format!("failed to make the folder {}", dir.display()))?;
-        let recipe = dir.join("pom.xml");
-        fs::write(&recipe, self.pom()).context("failed to write the recipe")?;
-        let new = dir.join("jars.new");
-        let mut maven = Command::new("mvn");
-        maven.args(["-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-f"]).arg(&recipe);
-        maven.arg(format!("-DoutputDirectory={}", new.display()));
-        process::run(&mut maven).with_context(|| format!("failed to fetch {title}"))?;
-        // Renamed last, so that a partial download is not used.
-        fs::rename(&new, &jars).with_context(|| format!("failed to move the jars to {}", jars.display()))?;
-        Ok(jars)
+        let place = format!("{name}-{version}-{recipe}/jars");
+        once(&place, &format!("fetching {title} {version}"), |new| {
+            let recipe = folder_of(new).join("pom.xml");
+            fs::write(&recipe, self.pom()).context("failed to write the recipe")?;
+            let mut maven = maven()?;
+            maven.args(["dependency:copy-dependencies", "-DincludeScope=runtime", "-f"]).arg(&recipe);
+            process::run(maven.arg(format!("-DoutputDirectory={}", new.display())))
+        })
     }
 
     fn pom(&self) -> String {
@@ -64,10 +50,12 @@ impl Jars {
     }
 }
 
-/// Checks for what fetches and runs jars.
-pub(super) fn require() -> Result<()> {
+/// Maven, where it and Java are there.
+pub(super) fn maven() -> Result<Command> {
     for program in ["java", "mvn"] {
         process::require(program, "install Java 17 and Maven, or leave the peers out with --no-peers")?;
     }
-    Ok(())
+    let mut maven = Command::new("mvn");
+    maven.args(["-q", "-B"]);
+    Ok(maven)
 }

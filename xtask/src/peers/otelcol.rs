@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{cache, go, lock};
+use super::{folder_of, go, once};
 use crate::process;
 
 const VERSION: &str = "v0.158.0";
@@ -45,38 +45,25 @@ const PARTS: [(&str, &str, &str, &str); 18] = [
 
 /// Builds the Collector unless it is there already.
 pub(crate) fn install() -> Result<PathBuf> {
-    let dir = cache()?.join(format!("otelcol-{VERSION}-{RECIPE}"));
-    let binary = dir.join("otelcol");
-    if binary.is_file() {
-        return Ok(binary);
-    }
-    let _lock = lock("otelcol")?;
-    if binary.is_file() {
-        return Ok(binary);
-    }
-    process::require("go", "install Go 1.25 or newer, or leave the peers out with --no-peers")?;
-    println!("    building the OpenTelemetry Collector {VERSION} in {} (some minutes, once)", dir.display());
-    let source = dir.join("source");
-    fs::create_dir_all(&source).with_context(|| format!("failed to make the folder {}", source.display()))?;
-    build(&dir, &source).context("failed to build the OpenTelemetry Collector")?;
-    // Renamed last, so that a partial build is not used.
-    fs::rename(dir.join("otelcol.new"), &binary)
-        .with_context(|| format!("failed to move the Collector to {}", binary.display()))?;
-    Ok(binary)
+    let place = format!("otelcol-{VERSION}-{RECIPE}/otelcol");
+    once(&place, &format!("building the OpenTelemetry Collector {VERSION} (some minutes)"), build)
 }
 
-fn build(dir: &Path, source: &Path) -> Result<()> {
+fn build(new: &Path) -> Result<()> {
+    let dir = folder_of(new);
+    let source = dir.join("source");
+    fs::create_dir_all(&source).with_context(|| format!("failed to make the folder {}", source.display()))?;
     let builder = format!("{CORE}/cmd/builder@{VERSION}");
-    process::run(go(dir).arg("install").arg(builder).env("GOBIN", dir))?;
+    process::run(go(dir)?.arg("install").arg(builder).env("GOBIN", dir))?;
     let recipe = dir.join("builder.yaml");
-    fs::write(&recipe, builder_yaml(source)).context("failed to write the recipe")?;
+    fs::write(&recipe, builder_yaml(&source)).context("failed to write the recipe")?;
     // The builder's own `go mod tidy` would fetch what only tests of the modules need.
     let mut generate = Command::new(dir.join("builder"));
     generate.arg("--config").arg(&recipe).args(["--skip-get-modules", "--skip-compilation"]);
     process::run(&mut generate)?;
     fs::write(source.join("go.mod"), go_mod()).context("failed to write go.mod")?;
-    let flags = ["build", "-mod=mod", "-trimpath", "-ldflags=-s -w", "-o", "../otelcol.new", "."];
-    process::run(go(source).args(flags))
+    let flags = ["build", "-mod=mod", "-trimpath", "-ldflags=-s -w", "-o"];
+    process::run(go(&source)?.args(flags).arg(new).arg("."))
 }
 
 fn builder_yaml(source: &Path) -> String {

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{cache, lock};
+use super::{cache, once};
 use crate::{process, workspace};
 
 /// A system: its folder in `examples/`, its files besides the lock file, and how its dependencies are fetched.
@@ -67,39 +67,27 @@ const SYSTEMS: [System; 4] = [
 /// Fetches what is missing; returns the folder with one folder per system.
 pub(crate) fn install() -> Result<PathBuf> {
     let examples = workspace::root().join("examples");
-    let dir = cache()?.join(format!("systems-{:016x}", fingerprint(&examples)?));
-    fs::create_dir_all(&dir).with_context(|| format!("failed to make the folder {}", dir.display()))?;
+    let of = format!("systems-{:016x}", fingerprint(&examples)?);
     for system in &SYSTEMS {
-        system.install(&examples.join(system.name), &dir)?;
+        system.install(&examples.join(system.name), &of)?;
     }
-    Ok(dir)
+    Ok(cache()?.join(of))
 }
 
 impl System {
-    fn install(&self, source: &Path, dir: &Path) -> Result<()> {
-        let place = dir.join(self.name);
-        if place.is_dir() {
-            return Ok(());
-        }
-        let _lock = lock(&format!("system-{}", self.name))?;
-        if place.is_dir() {
-            return Ok(());
-        }
-        for program in self.programs {
-            let otherwise = format!("{}, or leave the peers out with --no-peers", self.how_to_get_them);
-            process::require(program, &otherwise)?;
-        }
-        println!("    fetching what examples/{} needs to {} (once)", self.name, place.display());
-        let new = dir.join(format!("{}.new", self.name));
-        // Leftovers of an earlier attempt are removed.
-        let _ = fs::remove_dir_all(&new);
-        fs::create_dir_all(&new).with_context(|| format!("failed to make the folder {}", new.display()))?;
-        (self.fetch)(source, &new).with_context(|| {
-            let (name, registry) = (self.name, self.registry);
-            format!("failed to fetch what examples/{name} needs: {registry} has to be reachable once")
+    fn install(&self, source: &Path, folder: &str) -> Result<()> {
+        let Self { name, registry, .. } = self;
+        let doing = format!("fetching what examples/{name} needs");
+        once(&format!("{folder}/{name}"), &doing, |new| {
+            for program in self.programs {
+                let otherwise = format!("{}, or leave the peers out with --no-peers", self.how_to_get_them);
+                process::require(program, &otherwise)?;
+            }
+            fs::create_dir_all(new)
+                .with_context(|| format!("failed to make the folder {}", new.display()))?;
+            (self.fetch)(source, new).with_context(|| format!("{registry} has to be reachable once"))
         })?;
-        // Renamed last, so that a partial download is not used.
-        fs::rename(&new, &place).with_context(|| format!("failed to move it to {}", place.display()))
+        Ok(())
     }
 }
 

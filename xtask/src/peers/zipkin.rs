@@ -1,11 +1,13 @@
 //! Zipkin: a data store of tests. In benchmarks, its page stands beside ours.
 
-use std::{fs, net::SocketAddr, path::PathBuf, process::Command, time::Duration};
+use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result};
 
 use super::{
-    cache, lock, maven,
+    folder_of,
+    maven::maven,
+    once,
     running::{Running, addresses},
 };
 use crate::process;
@@ -16,27 +18,16 @@ const READY_LIMIT: Duration = Duration::from_mins(1);
 
 /// Fetches the jar of its server, with its page, from Maven Central unless it is there already.
 pub(crate) fn install() -> Result<PathBuf> {
-    let dir = cache()?.join(format!("zipkin-{VERSION}"));
-    let jar = dir.join("zipkin.jar");
-    if jar.is_file() {
-        return Ok(jar);
-    }
-    let _lock = lock("zipkin")?;
-    if jar.is_file() {
-        return Ok(jar);
-    }
-    maven::require()?;
-    println!("    fetching Zipkin {VERSION} to {} (once)", dir.display());
-    fs::create_dir_all(&dir).with_context(|| format!("failed to make the folder {}", dir.display()))?;
-    let mut maven = Command::new("mvn");
-    maven.args(["-q", "-B", "dependency:copy"]);
-    maven.arg(format!("-Dartifact=io.zipkin:zipkin-server:{VERSION}:jar:slim"));
-    maven.arg(format!("-DoutputDirectory={}", dir.display()));
-    process::run(&mut maven).context("failed to fetch Zipkin")?;
-    // Renamed last, so that a partial download is not used.
-    fs::rename(dir.join(format!("zipkin-server-{VERSION}-slim.jar")), &jar)
-        .with_context(|| format!("failed to move Zipkin to {}", jar.display()))?;
-    Ok(jar)
+    once(&format!("zipkin-{VERSION}/zipkin.jar"), &format!("fetching Zipkin {VERSION}"), |new| {
+        let dir = folder_of(new);
+        let mut maven = maven()?;
+        maven.arg("dependency:copy");
+        maven.arg(format!("-Dartifact=io.zipkin:zipkin-server:{VERSION}:jar:slim"));
+        maven.arg(format!("-DoutputDirectory={}", dir.display()));
+        process::run(&mut maven)?;
+        fs::rename(dir.join(format!("zipkin-server-{VERSION}-slim.jar")), new)
+            .context("Maven fetched no jar of this name")
+    })
 }
 
 /// A running Zipkin that keeps traces in memory. Dropping it ends the process.
