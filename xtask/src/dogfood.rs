@@ -7,12 +7,14 @@ mod backends;
 mod catalogue;
 mod ledger;
 mod metrics;
+mod mutant;
 mod system;
 
 use std::{
     env, fs,
     path::Path,
     process::Command,
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -35,47 +37,47 @@ const LEDGER_LIMIT: Duration = Duration::from_secs(30);
 /// What requests of the suites contain where secrets belong. It may be in no span, metric or log record.
 const SECRET: &str = "hunter2";
 
-/// A change of the telemetry or of its surroundings that the tests have to detect.
+/// A fault of the subject that the tests have to detect.
 struct Mutation {
+    /// The name of its patch.
     name: &'static str,
-    /// A further configuration of the Collector.
-    collector: &'static str,
-    /// The suite that detects it.
-    suite: &'static str,
+    /// The suite or test that detects it.
+    detected_by: &'static str,
     /// What its report has to name.
     causes: &'static [&'static str],
 }
 
-const MUTATIONS: [Mutation; 2] = [
+const MUTATIONS: [Mutation; 3] = [
     Mutation {
         name: "dropped-span",
-        collector: "mutations/dropped-span.yaml",
-        suite: "dogfood-runs",
+        detected_by: "dogfood-runs",
         causes: &["Assertions are executed", "name=\"Execute assertions\""],
     },
     Mutation {
         name: "renamed-attribute",
-        collector: "mutations/renamed-attribute.yaml",
-        suite: "dogfood-tests",
+        detected_by: "dogfood-tests",
         causes: &["attr:http.route = \"/api/tests\"", "http.route"],
     },
+    Mutation { name: "server-error", detected_by: "read-settings", causes: &["got 500, expected 200"] },
 ];
 
 /// Builds or installs everything, and runs it.
 pub(crate) fn run() -> Result<()> {
     let ours = workspace::build_programs(Profile::Debug)?.join("qualitytrace");
-    let programs = Programs { ours, collector: otelcol::install()? };
+    let programs = Programs { subject: ours.clone(), ours, collector: otelcol::install()? };
     let reports = workspace::target().join("dogfood");
     // Reports of an earlier run are not mistaken for those of this one.
     let _ = fs::remove_dir_all(&reports);
     fs::create_dir_all(&reports)
         .with_context(|| format!("failed to make the folder {}", reports.display()))?;
-    let result = pair(&programs, &reports).and_then(|()| alone(&programs, &reports));
+    let result = pair(&programs, &reports)
+        .and_then(|()| alone(&programs, &reports))
+        .and_then(|()| mutated(programs, &reports));
     println!("    reports are in {}", reports.display());
     result
 }
 
-/// Two servers: suites, mutations, a reload, a database that is away, and the ledger of it all.
+/// Two servers: suites, a Collector and a database that are away, a reload, and the ledger of it all.
 fn pair(programs: &Programs, reports: &Path) -> Result<()> {
     // It starts while the other suites run.
     let mut broker = kafka::start()?;
@@ -91,18 +93,11 @@ fn pair(programs: &Programs, reports: &Path) -> Result<()> {
     broker.wait()?;
     judge.passes(&system, "kafka", "kafka", &["--var", &format!("KAFKA={}", broker.address)])?;
     drop(broker);
-    for mutation in &MUTATIONS {
-        system.restart_collector(Some(mutation.collector))?;
-        let only = ["--id", mutation.suite];
-        judge.fails(&system, &format!("mutation-{}", mutation.name), "tests", &only, mutation.causes)?;
-    }
-    system.restart_collector(None)?;
+    system.restart_collector()?;
     system.reload()?;
     judge.passes(&system, "reloaded", "reloaded", &[])?;
     system.take_database_away();
     judge.passes(&system, "away", "away", &[])?;
-    let causes = ["got 503, expected 200"];
-    judge.fails(&system, "mutation-server-error", "tests", &["--id", "read-settings"], &causes)?;
     let spans = check_ledger(&system, &programs.ours)?;
     system.stop()?;
     let received = check_received(&system.received()?)?;
@@ -129,6 +124,41 @@ fn alone(programs: &Programs, reports: &Path) -> Result<()> {
     system.stop()?;
     check_received(&system.received()?)?;
     Ok(())
+}
+
+/// Subjects with a fault each, by a build of patched sources.
+fn mutated(programs: Programs, reports: &Path) -> Result<()> {
+    let mutant = mutant::build(&MUTATIONS.map(|mutation| mutation.name))?;
+    let programs = Programs { subject: mutant.program.clone(), ..programs };
+    let judge = Judge { program: &programs.ours, reports };
+    // The faults, and not the build, turn tests red.
+    let mut whole = System::start(&programs, Mode::Mutated("none"))?;
+    judge.passes(&whole, "mutation-none", "tests", &[])?;
+    whole.stop()?;
+    for Mutation { name, detected_by, causes } in &MUTATIONS {
+        let mut system = System::start(&programs, Mode::Mutated(name))?;
+        judge.fails(&system, &format!("mutation-{name}"), "tests", &["--id", detected_by], causes)?;
+        system.stop()?;
+    }
+    Ok(())
+}
+
+/// Runs something while the subject gets requests. A server that is heard all the time shows that a span is missing, and
+/// not just late.
+fn with_traffic<T>(system: &System<'_>, run: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                // What it answers does not matter.
+                let _ = process::ask(system.subject_http, "/api/tests?take=1");
+                thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let result = run();
+        is_over.store(true, Ordering::Relaxed);
+        result
+    })
 }
 
 /// Runs tests with our command line.
@@ -171,7 +201,8 @@ impl Judge<'_> {
         further: &[&str],
         causes: &[&str],
     ) -> Result<()> {
-        let said = self.run(system, report, folder, &[further, &["--confirm", "1s"]].concat())?;
+        let further = [further, &["--confirm", "5s"]].concat();
+        let said = with_traffic(system, || self.run(system, report, folder, &further))?;
         if said.code != Some(2) {
             bail!("the tests do not notice `{report}` (exit code {:?}):\n{}", said.code, said.text);
         }

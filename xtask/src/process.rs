@@ -156,14 +156,17 @@ pub(crate) fn accepts(addr: SocketAddr) -> bool {
 
 /// Whether one of our servers serves requests.
 pub(crate) fn says_ready(addr: SocketAddr) -> bool {
-    let ask = || -> std::io::Result<bool> {
-        let mut socket = TcpStream::connect(addr)?;
-        socket.set_read_timeout(Some(Duration::from_secs(1)))?;
-        socket.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
-        let mut status = [0; 12];
-        socket.read_exact(&mut status)?;
-        // Any response shows that requests are served, except 5xx.
-        Ok(status.starts_with(b"HTTP/1.1 ") && status[9] != b'5')
-    };
-    ask().unwrap_or(false)
+    // Any response shows that requests are served, except 5xx.
+    ask(addr, "/readyz").is_ok_and(|status| status.starts_with(b"HTTP/1.1 ") && status[9] != b'5')
+}
+
+/// Sends a GET request, and returns the beginning of the response.
+pub(crate) fn ask(addr: SocketAddr, path: &str) -> std::io::Result<[u8; 12]> {
+    let mut socket = TcpStream::connect(addr)?;
+    socket.set_read_timeout(Some(Duration::from_secs(1)))?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    socket.write_all(request.as_bytes())?;
+    let mut status = [0; 12];
+    socket.read_exact(&mut status)?;
+    Ok(status)
 }

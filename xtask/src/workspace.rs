@@ -48,12 +48,18 @@ pub(crate) enum Profile {
 }
 
 /// Builds our programs and examples, and returns their folder.
+pub(crate) fn build_programs(profile: Profile) -> Result<PathBuf> {
+    build_programs_of(&root(), &target(), profile)
+}
+
+/// Builds the programs and examples of a copy of this workspace.
 ///
 /// Always all of them: the packages that a command names decide on the features of nearly every crate, so another
 /// choice would build these anew.
-pub(crate) fn build_programs(profile: Profile) -> Result<PathBuf> {
+pub(crate) fn build_programs_of(source: &Path, target: &Path, profile: Profile) -> Result<PathBuf> {
     let mut command =
         cargo(["build", "--workspace", "--bin", "qualitytrace", "--bin", "loadgen", "--examples"]);
+    command.current_dir(source).env("CARGO_TARGET_DIR", target);
     let folder = match profile {
         Profile::Debug => "debug",
         Profile::Release => {
@@ -62,7 +68,7 @@ pub(crate) fn build_programs(profile: Profile) -> Result<PathBuf> {
         }
     };
     process::run(&mut command)?;
-    Ok(target().join(folder))
+    Ok(target.join(folder))
 }
 
 /// An example program of one of our crates, built.

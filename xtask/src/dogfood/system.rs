@@ -29,14 +29,20 @@ const NAMES: [&str; 2] = ["serviceName: subject", "serviceName: reloaded-subject
 #[derive(Debug)]
 pub(crate) struct Programs {
     pub(crate) ours: PathBuf,
+    /// The server that is tested: ours, or one with faults.
+    pub(crate) subject: PathBuf,
     pub(crate) collector: PathBuf,
 }
 
-/// Whether two servers take part, or one that observes itself.
+/// The servers that take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
+    /// Two, with PostgreSQL and the back ends.
     Pair,
+    /// One that observes itself.
     Alone,
+    /// Two, of which the subject shows the fault of this name.
+    Mutated(&'static str),
 }
 
 /// The running programs. Dropping it ends them all and removes their files.
@@ -46,6 +52,7 @@ pub(crate) struct System<'p> {
     mode: Mode,
     /// The address of the subject.
     pub(crate) subject: String,
+    pub(crate) subject_http: SocketAddr,
     /// Where the subject receives OTLP over gRPC.
     pub(crate) subject_grpc: SocketAddr,
     /// The address of the observer.
@@ -78,7 +85,7 @@ impl<'p> System<'p> {
             backends: backends.as_ref(),
             folder: &folder.0,
         };
-        let collector = launch.collector(None)?;
+        let collector = launch.collector()?;
         let config = folder.0.join("subject.yaml");
         let further = backends.as_ref().map(|_| "backends/subject.yaml");
         fs::write(&config, joined(std::iter::once("subject.yaml").chain(further))?)
@@ -89,17 +96,21 @@ impl<'p> System<'p> {
                 let url = postgres.url.clone();
                 (Some(postgres), url)
             }
-            Mode::Alone => (None, "sqlite::memory:".to_owned()),
+            Mode::Alone | Mode::Mutated(_) => (None, "sqlite::memory:".to_owned()),
         };
-        let observer_process = (mode == Mode::Pair)
-            .then(|| launch.server("observer", observer, observer_grpc, "sqlite::memory:", &[]))
+        let observer_process = (mode != Mode::Alone)
+            .then(|| {
+                launch.server("observer", &programs.ours, observer, observer_grpc, "sqlite::memory:", &[])
+            })
             .transpose()?;
         let settings = ["--config".to_owned(), config.display().to_string()];
-        let subject_process = launch.server("subject", subject, subject_grpc, &database, &settings)?;
+        let subject_process =
+            launch.server("subject", &programs.subject, subject, subject_grpc, &database, &settings)?;
         Ok(Self {
             programs,
             mode,
             subject: subject_url,
+            subject_http: subject,
             subject_grpc,
             observer: observer_url,
             collector_grpc,
@@ -116,13 +127,12 @@ impl<'p> System<'p> {
     pub(crate) fn database(&self) -> &'static str {
         match self.mode {
             Mode::Pair => "postgresql",
-            Mode::Alone => "sqlite",
+            Mode::Alone | Mode::Mutated(_) => "sqlite",
         }
     }
 
-    /// Replaces the Collector by one with a further configuration file, at the same address. What the subject sends
-    /// meanwhile waits in its spool.
-    pub(crate) fn restart_collector(&mut self, further: Option<&str>) -> Result<()> {
+    /// Replaces the Collector by another one at the same address. What the subject sends meanwhile waits in its spool.
+    pub(crate) fn restart_collector(&mut self) -> Result<()> {
         self.collector.terminate(STOP_LIMIT).context("failed to stop the Collector")?;
         let launch = Launch {
             programs: self.programs,
@@ -133,7 +143,7 @@ impl<'p> System<'p> {
             backends: self.backends.as_ref(),
             folder: &self.folder.0,
         };
-        self.collector = launch.collector(further)?;
+        self.collector = launch.collector()?;
         Ok(())
     }
 
@@ -197,15 +207,14 @@ struct Launch<'a> {
 }
 
 impl Launch<'_> {
-    /// Starts the Collector, with a further configuration file if there is one.
-    fn collector(&self, further: Option<&str>) -> Result<Guard> {
+    fn collector(&self) -> Result<Guard> {
         let config = match self.mode {
-            Mode::Pair => "collector.yaml",
+            Mode::Pair | Mode::Mutated(_) => "collector.yaml",
             Mode::Alone => "collector-alone.yaml",
         };
         let mut command = process::bound_to_us("KILL", &self.programs.collector);
         let backends = self.backends.map(|_| "backends/collector.yaml");
-        for file in std::iter::once(config).chain(backends).chain(further) {
+        for file in std::iter::once(config).chain(backends) {
             command.arg("--config").arg(of_dogfood(file));
         }
         self.name_backends(&mut command);
@@ -223,18 +232,22 @@ impl Launch<'_> {
     fn server(
         &self,
         name: &str,
+        program: &Path,
         http: SocketAddr,
         grpc: SocketAddr,
         database: &str,
         further: &[String],
     ) -> Result<Guard> {
-        let mut command = process::bound_to_us("KILL", &self.programs.ours);
+        let mut command = process::bound_to_us("KILL", program);
         command.arg("serve").arg("--server.httpPort").arg(http.port().to_string());
         command.arg("--otlp-grpc-addr").arg(grpc.to_string()).args(["--otlp-http-addr", "off"]);
         command.arg("--database-url").arg(database).arg("--data-dir").arg(self.folder.join(name));
         command.args(further);
         command.env("COLLECTOR_GRPC", self.collector_grpc.to_string()).current_dir(self.folder);
         self.name_backends(&mut command);
+        if let Mode::Mutated(fault) = self.mode {
+            command.env("MUTATION", fault);
+        }
         process::started(command, name, self.folder, || says_ready(http))
     }
 }
