@@ -25,7 +25,7 @@ fuzz_target!(|text: &str| {
             assert_eq!(again.tree, parsed.tree, "{printed}");
             let trace = trace();
             let _ = lang::select(&parsed.tree, &trace, &qualitytrace_core::budget::Budget::default());
-            nearest_misses(&parsed.tree, &trace, 2, true);
+            nearest_misses(&parsed.tree, &trace, 2, true, &qualitytrace_core::budget::Budget::default());
         }
     });
 });

@@ -17,6 +17,7 @@ pub use near::{Alias, FailedCondition, NearMiss, nearest_misses};
 pub use outcome::{AssertionResult, Failure, Outcome, OutputResult, SpanResult, SpecResult, Verdict};
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use crate::budget::Budget;
 use crate::lang::ast::Assertion;
@@ -62,6 +63,15 @@ pub fn assert_once(assertion: &Parsed<Assertion>, surroundings: &Surroundings<'_
     surroundings.enter(|context, subject| assertion::once(assertion, context, subject))
 }
 
+/// The state of a test while spans still arrive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standings {
+    /// The state of each assertion, in order.
+    pub assertions: Vec<Standing>,
+    /// Whether no later span can change an output.
+    pub outputs_stand: bool,
+}
+
 /// The state of an assertion while spans still arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
@@ -98,14 +108,14 @@ impl Compiled {
         Verdict::new(specs, outputs)
     }
 
-    /// Returns the state of each assertion, to decide whether to wait for more spans.
-    pub fn standing(&self, trace: &Trace, variables: &Variables, options: &Options) -> Vec<Standing> {
+    /// Returns the state of each assertion and of the outputs, to decide whether to wait for more spans.
+    pub fn standing(&self, trace: &Trace, variables: &Variables, options: &Options) -> Standings {
         let options = Options { near_misses: 0, ..options.clone() };
         let verdict = self.judge(trace, variables, &options);
-        let mut standings = Vec::new();
+        let mut assertions = Vec::new();
         for (spec, result) in verdict.specs.iter().enumerate() {
             for (assertion, result) in result.assertions.iter().enumerate() {
-                standings.push(Standing {
+                assertions.push(Standing {
                     spec,
                     assertion,
                     passes: result.passes_now,
@@ -114,14 +124,24 @@ impl Compiled {
                 });
             }
         }
-        standings
+        Standings { assertions, outputs_stand: verdict.outputs.iter().all(|output| output.is_final) }
     }
 
     /// Returns the assertions whose result later spans can still change.
     pub fn undecided(&self, trace: &Trace, variables: &Variables, options: &Options) -> Vec<Standing> {
-        let mut standings = self.standing(trace, variables, options);
+        let mut standings = self.standing(trace, variables, options).assertions;
         standings.retain(|standing| !standing.is_final);
         standings
+    }
+
+    /// Returns the services whose spans alone can change the result of a spec; empty where it does not say.
+    pub fn services(&self, spec: &CompiledSpec) -> Vec<Arc<str>> {
+        let looks_elsewhere =
+            |it: &CompiledAssertion| !sources::of_assertion(self, &[], &it.parsed.tree).is_empty();
+        if spec.assertions.iter().any(looks_elsewhere) {
+            return Vec::new();
+        }
+        possible::services(&spec.selector.tree)
     }
 
     fn judge_spec(
@@ -186,7 +206,7 @@ impl Compiled {
             let mut judged = assertion::judge(assertion, &context, &selection);
             let basis = Basis {
                 selector: &spec.selector.tree,
-                grows_only: query.grows_only,
+                grows_only: query.grows_only(scene.trace),
                 selected: selection.len(),
                 is_about_each: assertion::is_about_each(&assertion.parsed.tree),
                 others: &sources::of_assertion(self, outputs, &assertion.parsed.tree),

@@ -124,12 +124,14 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
             Diagnostic::warning("empty-suite", span, "this suite has no steps: a run of it tests nothing");
         reader.report(diagnostic.helped("name its tests under `steps`"));
     }
-    if suite.steps.len() > MOST_STEPS {
-        let message =
-            format!("a suite has at most {MOST_STEPS} steps, and this one has {}", suite.steps.len());
+    let steps = suite.all_steps().count();
+    if steps > MOST_STEPS {
+        let message = format!("a suite has at most {MOST_STEPS} steps, and this one has {steps}");
         reader.error("too-large", node.span.clone(), message);
         // The suite is refused, so the references between its steps are not checked.
-        suite.steps.truncate(MOST_STEPS);
+        for steps in [&mut suite.setup, &mut suite.steps, &mut suite.teardown] {
+            steps.truncate(MOST_STEPS);
+        }
     }
     let runs = suite.steps.len() * suite.data.as_ref().map_or(1, |data| data.values().len());
     if runs > MOST_RUNS {

@@ -4,8 +4,8 @@ use super::{Alias, AssertionResult, CompiledAssertion, Failure, Outcome, SpanRes
 use crate::budget::Exceeded;
 use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Quantifier, Relation, Selector};
 use crate::lang::{
-    Comparison, Context, EvalError, EvalErrorKind, Item, Parsed, Query, Subject, compare, in_time,
-    no_match_unless, one_of,
+    Comparison, Context, EvalError, EvalErrorKind, Item, Parsed, Query, Subject, compare, in_time, list,
+    no_match_unless, one_of, one_of_these,
 };
 use crate::names;
 use crate::time::{self, exact_duration};
@@ -41,7 +41,7 @@ pub(super) fn judge(
     } else {
         on_each(selection, context, |at| evaluate(&tree.claim, context, Subject::Span(at), &others))
     };
-    let quantifier = if once { Quantifier::All } else { tree.quantifier };
+    let quantifier = tree.quantifier;
     // An exact number is not known where some spans were not evaluated.
     let is_counted = complete || !matches!(quantifier, Quantifier::Exactly(_));
     let passes = is_counted && holds(quantifier, &results);
@@ -161,14 +161,13 @@ fn evaluate(claim: &Claim, context: &Context<'_, '_>, subject: Subject, others: 
                 (left, Some(right), comparison)
             })
         }
-        Claim::OneOf { left, negated, right } => {
-            sides(left, right, context, subject).and_then(|(left, right)| {
-                let comparison = no_match_unless(one_of(&left, &right, context.budget)? != *negated);
-                Ok((left, Some(right), comparison))
-            })
-        }
+        Claim::OneOf { left, negated, right } => choose(left, right, context, subject)
+            .map(|(left, right, is_one)| (left, Some(right), no_match_unless(is_one != *negated))),
         Claim::Exists { left, negated } => match context.evaluate(left, subject) {
-            Ok(item) => Ok((item, None, no_match_unless(!negated))),
+            Ok(item) => {
+                let exists = !item.is_nothing();
+                Ok((item, None, no_match_unless(exists != *negated)))
+            }
             Err(trouble) if matches!(trouble.class, EvalErrorKind::Resolution | EvalErrorKind::Attribute) => {
                 Ok((Item::plain(""), None, no_match_unless(*negated)))
             }
@@ -196,6 +195,25 @@ fn sides(
     subject: Subject,
 ) -> Result<(Item, Item), EvalError> {
     Ok((context.evaluate(left, subject)?, context.evaluate(right, subject)?))
+}
+
+/// Returns both values, and whether the first is an item of the second. The items of a list that is written in the
+/// claim keep their quotes: digits in them are text.
+fn choose(
+    left: &Expr,
+    right: &Expr,
+    context: &Context<'_, '_>,
+    subject: Subject,
+) -> Result<(Item, Item, bool), EvalError> {
+    let ExprKind::Array(items) = &right.kind else {
+        let (left, right) = sides(left, right, context, subject)?;
+        let is_one = one_of(&left, &right, context.budget)?;
+        return Ok((left, right, is_one));
+    };
+    let left = context.evaluate(left, subject)?;
+    let choices = context.items(items, subject)?;
+    let is_one = one_of_these(&left, &choices, context.budget)?;
+    Ok((left, list(&choices), is_one))
 }
 
 fn compared(left: Item, right: Option<Item>, comparison: Comparison) -> SpanResult {

@@ -1,8 +1,7 @@
 //! A compiled test: parsed once, judged many times.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use super::possible;
 use crate::definition::{Output, Spec, Text};
 use crate::lang::ast::{Assertion, Expr, Selector};
 use crate::lang::{Parsed, Query, parse_assertion, parse_expression, parse_selector};
@@ -70,11 +69,6 @@ impl Compiled {
 }
 
 impl CompiledSpec {
-    /// Returns the services whose spans the selector selects; empty where it does not say.
-    pub fn services(&self) -> Vec<Arc<str>> {
-        possible::services(&self.selector.tree)
-    }
-
     fn new(spec: &Spec) -> Self {
         Self {
             spec: spec.clone(),

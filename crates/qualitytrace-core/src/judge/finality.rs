@@ -36,6 +36,12 @@ fn outlook(result: &AssertionResult, assertion: &CompiledAssertion, basis: &Basi
         return (true, false);
     }
     if let Some((comparator, bound)) = count_bound(&tree.claim) {
+        let comparator = match tree.quantifier {
+            Quantifier::All | Quantifier::Any => comparator,
+            Quantifier::None => negated(comparator),
+            // How many spans pass is their number, or 0.
+            Quantifier::Exactly(_) | Quantifier::AtLeast(_) | Quantifier::AtMost(_) => return (false, true),
+        };
         return count_outlook(comparator, i64::try_from(selected).unwrap_or(i64::MAX), bound);
     }
     let passed = result.results.iter().filter(|result| result.passed).count() as u64;
@@ -61,6 +67,19 @@ fn count_outlook(comparator: Comparator, count: i64, bound: i64) -> (bool, bool)
         Comparator::Greater => (count > bound, true),
         Comparator::GreaterOrEqual => (count >= bound, true),
         _ => (false, true),
+    }
+}
+
+/// Returns the comparator that holds where this one does not, if it compares numbers.
+fn negated(comparator: Comparator) -> Comparator {
+    match comparator {
+        Comparator::Equal => Comparator::NotEqual,
+        Comparator::NotEqual => Comparator::Equal,
+        Comparator::Less => Comparator::GreaterOrEqual,
+        Comparator::LessOrEqual => Comparator::Greater,
+        Comparator::Greater => Comparator::LessOrEqual,
+        Comparator::GreaterOrEqual => Comparator::Less,
+        other => other,
     }
 }
 

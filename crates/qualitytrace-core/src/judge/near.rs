@@ -66,9 +66,14 @@ const CLOSE: f64 = 0.6;
 const SHORT_LIST: usize = 64;
 
 /// Returns the spans that the selector nearly matches, nearest first; none when it matches something.
-pub fn nearest_misses(selector: &Selector, trace: &Trace, limit: usize, aliases: bool) -> Vec<NearMiss> {
-    let budget = Budget::default();
-    let scene = TraceIndex::new(trace, &budget);
+pub fn nearest_misses(
+    selector: &Selector,
+    trace: &Trace,
+    limit: usize,
+    aliases: bool,
+    budget: &Budget,
+) -> Vec<NearMiss> {
+    let scene = TraceIndex::new(trace, budget);
     if Query::new(selector, aliases).run(&scene).is_ok_and(|found| found.is_empty()) {
         near_misses(selector, &scene, limit, aliases)
     } else {
@@ -154,14 +159,14 @@ struct Search<'s, 't> {
     scene: &'s TraceIndex<'t>,
     aliases: bool,
     steps: Vec<(Combinator, Vec<Part<'s>>)>,
+    /// How many conditions of the last step each span satisfies.
+    satisfied: Vec<usize>,
 }
 
 /// One condition of one step.
 struct Part<'s> {
     condition: &'s Condition,
     filter: Filter,
-    /// The spans that satisfy it.
-    holding: Vec<usize>,
     /// How telling it is that a span satisfies it: the fewer do, the more.
     weight: f64,
 }
@@ -170,9 +175,12 @@ impl<'s, 't> Search<'s, 't> {
     fn new(chain: &'s Chain, scene: &'s TraceIndex<'t>, aliases: bool) -> Self {
         let first = std::iter::once((Combinator::Descendant, &chain.first));
         let rest = chain.rest.iter().map(|(combinator, step)| (*combinator, step));
-        let steps =
-            first.chain(rest).map(|(combinator, step)| (combinator, parts(step, scene, aliases))).collect();
-        Self { scene, aliases, steps }
+        let mut satisfied = vec![0; scene.trace.spans().len()];
+        let steps = first
+            .chain(rest)
+            .map(|(combinator, step)| (combinator, parts(step, scene, aliases, &mut satisfied)))
+            .collect();
+        Self { scene, aliases, steps, satisfied }
     }
 
     /// Returns the spans worth a closer look, nearest first, with their scores.
@@ -181,14 +189,8 @@ impl<'s, 't> Search<'s, 't> {
         let Some((_, target)) = self.steps.last() else {
             return Vec::new();
         };
-        let mut counts = vec![0_usize; length];
-        for part in target {
-            for at in &part.holding {
-                counts[*at] += 1;
-            }
-        }
         let mut likely: Vec<usize> = (0..length).collect();
-        likely.sort_by_key(|at| std::cmp::Reverse(counts[*at]));
+        likely.sort_by_key(|at| std::cmp::Reverse(self.satisfied[*at]));
         likely.truncate(LONG_LIST);
         let mut likeness = Likeness::default();
         let mut ranked: Vec<(f64, usize)> =
@@ -207,6 +209,10 @@ impl<'s, 't> Search<'s, 't> {
     /// Scores how near a span comes to the conditions of a step. Each satisfied one counts 1; the fraction only
     /// decides between spans that satisfy equally many.
     fn own_score(&self, parts: &[Part<'_>], at: usize, likeness: &mut Likeness) -> f64 {
+        // What was found is dropped once the budget is used up.
+        if self.scene.budget.check().is_err() {
+            return 0.0;
+        }
         let share = 0.9 * ratio(1, parts.len());
         parts
             .iter()
@@ -481,22 +487,30 @@ fn drop_first_step(chain: &mut Chain) {
     }
 }
 
-/// Splits a step into its conditions.
-fn parts<'s>(step: &'s Step, scene: &TraceIndex<'_>, aliases: bool) -> Vec<Part<'s>> {
+/// Splits a step into its conditions, as far as the budget lasts, and counts how many of them each span satisfies.
+fn parts<'s>(
+    step: &'s Step,
+    scene: &TraceIndex<'_>,
+    aliases: bool,
+    satisfied: &mut [usize],
+) -> Vec<Part<'s>> {
     let conditions: Vec<&Condition> = match &step.condition {
         Condition::All(all) => all.iter().collect(),
         other => vec![other],
     };
     let length = scene.trace.spans().len();
+    satisfied.fill(0);
     conditions
         .into_iter()
+        .take_while(|_| scene.budget.check().is_ok())
         .map(|condition| {
             let filter = compile_condition(condition, aliases);
             let mut holding: Vec<usize> = (0..length).collect();
-            let _ = scene.budget.work(length / 8);
             filter.retain(scene, &mut holding);
-            let weight = 1.0 - ratio(holding.len(), length);
-            Part { condition, filter, holding, weight }
+            for at in &holding {
+                satisfied[*at] += 1;
+            }
+            Part { condition, filter, weight: 1.0 - ratio(holding.len(), length) }
         })
         .collect()
 }

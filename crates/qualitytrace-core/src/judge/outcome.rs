@@ -131,6 +131,8 @@ pub struct OutputResult {
     pub error: Option<String>,
     /// Whether it was read from a span that is here, so that later spans do not change it.
     pub is_read: bool,
+    /// Whether no later span can change it, nor what it uses.
+    pub is_final: bool,
     /// Why the value is not certain: a span that may be missing would change it.
     pub open: Option<String>,
     /// The value of an earlier output with the same name, which this one replaces.

@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use super::assertion::is_about_count;
 use super::possible::{self, Basis};
 use super::{Compiled, CompiledOutput, Options, OutputResult, sources};
-use crate::lang::ast::Selector;
 use crate::lang::{Context, Generator, Memory, Subject, TraceIndex, Variables};
 use crate::wait::Absence;
 
@@ -22,8 +21,19 @@ pub(super) fn run(
     for (at, output) in test.outputs.iter().enumerate() {
         let (mut result, selected) = read(output, scene, &variables, generator, options.aliases);
         let others = sources::of_output(&test.outputs[..at], &results, output);
-        result.is_read = result.resolved && selected > 0 && !is_about_count(&output.value.tree);
-        if let Some(absence) = missing(output, result.is_read, selected, &others, options) {
+        let stands = output.query(options.aliases).keeps_first(scene.trace);
+        result.is_read = result.resolved && selected > 0 && stands && !is_about_count(&output.value.tree);
+        let is_own_final = result.is_read || possible::is_closed(&output.selector.tree);
+        result.is_final |= is_own_final && others.iter().all(|other| possible::is_closed(other));
+        let grows_only = output.query(options.aliases).grows_only(scene.trace);
+        let basis = Basis {
+            selector: &output.selector.tree,
+            grows_only,
+            selected,
+            is_about_each: false,
+            others: &others,
+        };
+        if let Some(absence) = missing(&basis, result.is_read, &options.absences) {
             result.leave_open(&absence.reason);
         }
         if result.resolved {
@@ -43,20 +53,11 @@ pub(super) fn run(
 /// Returns the absence that would change the output.
 ///
 /// A value that was read from a span stands: spans that are missing come after it.
-fn missing<'o>(
-    output: &CompiledOutput,
-    is_read: bool,
-    selected: usize,
-    others: &[&Selector],
-    options: &'o Options,
-) -> Option<&'o Absence> {
+fn missing<'a>(basis: &Basis<'_>, is_read: bool, absences: &'a [Absence]) -> Option<&'a Absence> {
     if is_read {
-        return possible::first_elsewhere(&options.absences, others);
+        return possible::first_elsewhere(absences, basis.others);
     }
-    let grows_only = output.query(options.aliases).grows_only;
-    let selector = &output.selector.tree;
-    let basis = Basis { selector, grows_only, selected, is_about_each: false, others };
-    possible::first(&options.absences, &basis)
+    possible::first(absences, basis)
 }
 
 /// Evaluates an output on the spans that are here; also returns how many its selector matches.
@@ -75,11 +76,13 @@ fn read(
         resolved: false,
         error: None,
         is_read: false,
+        is_final: false,
         open: None,
         replaces: None,
     };
     if let Some(error) = output.selector.error().or(output.value.error()) {
         result.error = Some(format!("output \"{name}\" is invalid: {}", error.message));
+        result.is_final = true;
         return (result, 0);
     }
     let selection = match output.query(aliases).run(scene) {

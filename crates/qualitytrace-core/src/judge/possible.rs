@@ -1,10 +1,13 @@
-//! Whether a selector could match a span that is not here.
+//! Whether a span that is not here could change what a selector selects: by being selected itself, or by its place
+//! among the others.
 //!
 //! An unknown property of such a span matches anything, so the answer is "yes" unless a known one rules it out.
 
 use std::sync::Arc;
 
-use crate::lang::ast::{Clause, Comparator, Condition, Literal, Selector, Step, Test};
+use crate::lang::ast::{
+    Chain, Clause, Combinator, Comparator, Condition, Literal, Pseudo, Selector, Step, Test,
+};
 use crate::names;
 use crate::wait::{Absence, Whose};
 
@@ -25,8 +28,13 @@ pub(super) struct Basis<'s> {
 impl Basis<'_> {
     /// Whether it is read only from the trigger's span, which is always here.
     pub(super) fn is_closed(&self) -> bool {
-        !matters(&Absence::of_anyone(String::new()), self.selector, false, false)
+        is_closed(self.selector)
     }
+}
+
+/// Whether no span that arrives can change what the selector selects: it speaks of the trigger's span alone.
+pub(super) fn is_closed(selector: &Selector) -> bool {
+    !matters(&Absence::of_anyone(String::new()), selector, false, false)
 }
 
 /// Returns the first absence that could change a value.
@@ -49,35 +57,112 @@ fn matters_elsewhere(absence: &Absence, others: &[&Selector]) -> bool {
 
 /// `is_content` says that the value is about each of the spans that were found.
 fn matters(absence: &Absence, selector: &Selector, grows_only: bool, is_content: bool) -> bool {
-    // The result of a selector may depend on spans that it only passes through; else only the last step counts.
-    let mut steps: Box<dyn Iterator<Item = &Step>> = if grows_only {
-        Box::new(selector.chains.iter().map(|chain| chain.rest.last().map_or(&chain.first, |(_, step)| step)))
-    } else {
-        Box::new(selector.steps())
-    };
-    let names_one = || selector.steps().any(|step| names_service(&step.condition));
+    let mut missing = Missing { absence, is_asked_by_name: false, is_above: !grows_only };
     match absence.of {
         // Every system calls peers that send no spans, and two complete runs have shown that this one sends none.
         Whose::AnyoneButIfNamed(_) => {
-            return selector
-                .steps()
-                .any(|step| names_service(&step.condition) && possible(&step.condition, absence).can_hold);
+            missing = Missing { is_asked_by_name: true, is_above: true, ..missing };
         }
         // Most systems call peers that send no spans, and most selectors name no service. A claim about each span
         // found, or about their number, is not taken to include the spans of such a peer; `none`, `any`, an
         // extreme or a sum is.
-        Whose::AnyoneBut(_) if is_content && !names_one() => return false,
+        Whose::AnyoneBut(_) if is_content && !names_a_service(selector) => return false,
         Whose::Refused if is_content => return false,
         Whose::Anyone | Whose::Refused | Whose::Service(_) | Whose::AnyoneBut(_) => {}
     }
-    selector.chains.is_empty() || steps.any(|step| possible(&step.condition, absence).can_hold)
+    missing.changes(selector)
 }
 
-/// Returns the services whose spans a selector selects; empty where one of its members does not say.
+/// A span that is not here, and what is known of its place.
+struct Missing<'a> {
+    absence: &'a Absence,
+    /// Whether it counts only where a selector names its service.
+    is_asked_by_name: bool,
+    /// Whether it may be above spans that are here, or change their position: every step of a selector counts then.
+    is_above: bool,
+}
+
+impl Missing<'_> {
+    /// Whether it could be selected, or change whether another span is.
+    fn changes(&self, selector: &Selector) -> bool {
+        if selector.chains.is_empty() {
+            return !self.is_asked_by_name;
+        }
+        selector.chains.iter().any(|chain| self.can_be(last(chain)) || self.disturbs(chain))
+    }
+
+    /// Whether it could change whether a span that is here is selected.
+    fn disturbs(&self, chain: &Chain) -> bool {
+        let has = |wanted: Combinator| chain.rest.iter().any(|(combinator, _)| *combinator == wanted);
+        // Any span may come between two neighbours.
+        if has(Combinator::Next) && !self.is_asked_by_name {
+            return true;
+        }
+        let every_step = self.is_above || has(Combinator::Sibling) || has(Combinator::Next);
+        let end = last(chain);
+        steps(chain).any(|step| {
+            let is_earlier = !std::ptr::eq(step, end);
+            let counts = (every_step && is_earlier) || step.has_position();
+            (counts && self.can_be(step)) || step.pseudos.iter().any(|pseudo| self.decides(pseudo))
+        })
+    }
+
+    /// Whether the pseudo-class could hold of a span that is here because of it, or because it is absent.
+    fn decides(&self, pseudo: &Pseudo) -> bool {
+        match pseudo {
+            // Any span may come below a leaf.
+            Pseudo::Leaf => !self.is_asked_by_name,
+            Pseudo::Has { combinator, selector } => {
+                (*combinator == Combinator::Next && !self.is_asked_by_name) || self.changes(selector)
+            }
+            // That the missing span itself is excluded changes nothing for the others.
+            Pseudo::Not(selector) => selector.chains.iter().any(|chain| self.disturbs(chain)),
+            Pseudo::First | Pseudo::Last | Pseudo::Nth(_) | Pseudo::Root => false,
+        }
+    }
+
+    fn can_be(&self, step: &Step) -> bool {
+        let is_asked = !self.is_asked_by_name || names_service(&step.condition);
+        is_asked && possible(&step.condition, self.absence).can_hold
+    }
+}
+
+fn steps(chain: &Chain) -> impl Iterator<Item = &Step> {
+    std::iter::once(&chain.first).chain(chain.rest.iter().map(|(_, step)| step))
+}
+
+/// Returns the step whose spans are selected.
+fn last(chain: &Chain) -> &Step {
+    chain.rest.last().map_or(&chain.first, |(_, step)| step)
+}
+
+/// Whether a condition, also one inside a pseudo-class, names a service.
+fn names_a_service(selector: &Selector) -> bool {
+    selector.steps().any(|step| {
+        let inside = |pseudo: &Pseudo| match pseudo {
+            Pseudo::Has { selector, .. } | Pseudo::Not(selector) => names_a_service(selector),
+            Pseudo::First | Pseudo::Last | Pseudo::Nth(_) | Pseudo::Root | Pseudo::Leaf => false,
+        };
+        names_service(&step.condition) || step.pseudos.iter().any(inside)
+    })
+}
+
+/// Returns the services whose spans alone can change a selection; empty where the selector does not say.
 pub(super) fn services(selector: &Selector) -> Vec<Arc<str>> {
-    let meant = selector.chains.iter().map(|chain| chain.rest.last().map_or(&chain.first, |(_, step)| step));
-    let named: Option<Vec<&str>> = meant.map(|step| service_of(&step.condition)).collect();
+    let named: Option<Vec<&str>> = selector.chains.iter().map(service_of_chain).collect();
     named.unwrap_or_default().into_iter().map(Arc::from).collect()
+}
+
+/// A span of another service can change it where pseudo-classes or neighbours are asked for.
+fn service_of_chain(chain: &Chain) -> Option<&str> {
+    let is_below = |combinator| matches!(combinator, Combinator::Descendant | Combinator::Child);
+    let is_plain = |step: &Step| step.pseudos.is_empty();
+    let is_placed = |pseudo: &Pseudo| matches!(pseudo, Pseudo::First | Pseudo::Last | Pseudo::Nth(_));
+    let end = last(chain);
+    let says = chain.rest.iter().all(|(combinator, _)| is_below(*combinator))
+        && steps(chain).all(|step| std::ptr::eq(step, end) || is_plain(step))
+        && end.pseudos.iter().all(is_placed);
+    service_of(&end.condition).filter(|_| says)
 }
 
 /// Returns the service that a span must belong to in order to satisfy the condition.

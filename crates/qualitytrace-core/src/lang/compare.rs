@@ -89,9 +89,10 @@ fn compared_as_written(
             }
         }
         Comparator::Contains => return contains(left, right, budget),
+        // A list without objects cannot be compared with one, but it has none.
         Comparator::NotContains => contains(left, right, budget)? != Comparison::Match,
-        Comparator::JsonContains => return json_contains(&left.text(), &right.text(), budget),
-        Comparator::NotJsonContains => match json_contains(&left.text(), &right.text(), budget)? {
+        Comparator::JsonContains => return json_contains(left, right, budget),
+        Comparator::NotJsonContains => match json_contains(left, right, budget)? {
             Comparison::Match => false,
             Comparison::NoMatch(_) => true,
             impossible @ Comparison::Impossible(_) => return Ok(impossible),
@@ -113,6 +114,20 @@ fn matches(text: &str, pattern: &str, budget: &Budget) -> Result<bool, PatternEr
 
 pub(crate) fn no_match_unless(truth: bool) -> Comparison {
     if truth { Comparison::Match } else { Comparison::NoMatch("no match".to_owned()) }
+}
+
+/// Whether the value equals one of these choices; each may have backslashes before quotes where the value has none.
+pub(crate) fn one_of_these(left: &Item, choices: &[Item], budget: &Budget) -> Result<bool, Exceeded> {
+    budget.meanwhile(|| {
+        json::any(choices, |choice| {
+            budget.read(choice.size())?;
+            Ok(equal(left, choice, budget)?
+                || match unescaped(choice) {
+                    Some(choice) => equal(left, &choice, budget)?,
+                    None => false,
+                })
+        })
+    })
 }
 
 /// Whether the value equals one of the items.
@@ -207,9 +222,10 @@ fn order(left: &Item, right: &Item) -> Result<Ordering, String> {
 
 /// Whether `right` is part of `left`: an item of a list, a subset of JSON, a substring of a text.
 fn contains(left: &Item, right: &Item, budget: &Budget) -> Result<Comparison, Exceeded> {
-    let (left_type, right_type) = (left.inferred(), right.inferred());
-    if let (Inferred::Json, Inferred::Json | Inferred::Array) = (right_type, left_type) {
-        return json_contains(&left.text(), &right.text(), budget);
+    let is_json = matches!(left.single(), Value::List(_))
+        || matches!(left.inferred(), Inferred::Json | Inferred::Array);
+    if is_json && right.inferred() == Inferred::Json {
+        return json_contains(left, right, budget);
     }
     let text = || left.text().contains(&*right.text());
     let Some(items) = left.items(budget)? else {
@@ -241,17 +257,20 @@ fn is_item(list: &Item, items: &[Value], wanted: &Item, budget: &Budget) -> Resu
     json::any(items, |item| equals_item(wanted, list, item, budget))
 }
 
-/// Whether every object on the right is part of some object on the left.
-fn json_contains(left: &str, right: &str, budget: &Budget) -> Result<Comparison, Exceeded> {
-    let objects = |text: &str, side: &str| match json::parse(text, budget) {
-        Ok(Json::Array(items)) if items.iter().all(|item| matches!(item, Json::Object(_))) => Ok(Ok(items)),
-        Ok(object @ Json::Object(_)) => Ok(Ok(vec![object])),
-        Err(json::Error::Exceeded(exceeded)) => Err(exceeded),
-        _ => Ok(Err(Comparison::Impossible(format!("{side} side is not a JSON object")))),
+/// Whether every object on the right is part of some object on the left. What else a list on the left has is no
+/// part of the comparison.
+fn json_contains(left: &Item, right: &Item, budget: &Budget) -> Result<Comparison, Exceeded> {
+    let is_object = |json: &Json| matches!(json, Json::Object(_));
+    let impossible = |side: &str| Ok(Comparison::Impossible(format!("{side} side is not a JSON object")));
+    let left = match left.json(budget)? {
+        Some(Json::Array(items)) if items.is_empty() || items.iter().any(is_object) => items,
+        Some(object @ Json::Object(_)) => vec![object],
+        _ => return impossible("left"),
     };
-    let (left, right) = match (objects(left, "left")?, objects(right, "right")?) {
-        (Ok(left), Ok(right)) => (left, right),
-        (Err(impossible), _) | (_, Err(impossible)) => return Ok(impossible),
+    let right = match right.json(budget)? {
+        Some(Json::Array(items)) if items.iter().all(is_object) => items,
+        Some(object @ Json::Object(_)) => vec![object],
+        _ => return impossible("right"),
     };
     for (at, wanted) in right.iter().enumerate() {
         if !json::any(&left, |candidate| is_part(candidate, wanted, budget))? {

@@ -120,16 +120,7 @@ impl Context<'_, '_> {
                 Some(text) => Ok(self.constant(expr, || Item::plain(text))),
                 None => Err(EvalError::resolution(format!("variable \"{name}\" not found"))),
             },
-            ExprKind::Array(items) => {
-                let mut values = Vec::with_capacity(items.len());
-                for (at, item) in items.iter().enumerate() {
-                    let item = self
-                        .evaluate(item, subject)
-                        .map_err(|trouble| trouble.within(&format!("at index {at} of array")))?;
-                    values.push(item.single().clone());
-                }
-                Ok(Item::plain(Value::List(values)))
-            }
+            ExprKind::Array(items) => self.items(items, subject).map(|items| list(&items)),
             ExprKind::Call { name, arguments } => self.call(name, arguments, subject),
             ExprKind::Calculation { first, rest } => {
                 let mut value = self.evaluate(first, subject)?;
@@ -150,6 +141,18 @@ impl Context<'_, '_> {
             }
             ExprKind::Hole => Err(EvalError::evaluation("the expression is not valid")),
         }
+    }
+
+    /// Evaluates the items of a list.
+    pub(crate) fn items(&self, items: &[Expr], subject: Subject) -> Result<Vec<Item>, EvalError> {
+        let mut values = Vec::with_capacity(items.len());
+        for (at, item) in items.iter().enumerate() {
+            let item = self
+                .evaluate(item, subject)
+                .map_err(|trouble| trouble.within(&format!("at index {at} of array")))?;
+            values.push(item);
+        }
+        Ok(values)
     }
 
     fn filter(&self, filter: &Filter, input: &Item, subject: Subject) -> Result<Item, EvalError> {
@@ -294,6 +297,11 @@ pub(crate) fn item_of(seen: FieldValue<'_>, is_duration: bool) -> Item {
     Item { value, origin: if is_duration { Origin::Nanoseconds } else { Origin::Plain } }
 }
 
+/// Makes a list of items.
+pub(crate) fn list(items: &[Item]) -> Item {
+    Item::plain(Value::List(items.iter().map(|item| item.single().clone()).collect()))
+}
+
 pub(crate) fn calculate(left: &Item, operator: Operator, right: &Item) -> Result<Item, EvalError> {
     let mismatch = || {
         EvalError::evaluation(format!(
@@ -313,9 +321,7 @@ pub(crate) fn calculate(left: &Item, operator: Operator, right: &Item) -> Result
         return Err(mismatch());
     };
     let as_duration = |quantity: Quantity, item: &Item| match quantity {
-        Quantity::Number(number) if item.origin == Origin::Nanoseconds => {
-            number.to_i64().map(Quantity::Duration)
-        }
+        Quantity::Number(_) if item.origin == Origin::Nanoseconds => item.nanos().map(Quantity::Duration),
         other => Some(other),
     };
     // A span's duration is a number of nanoseconds; it becomes a duration only beside another one.
@@ -337,7 +343,23 @@ pub(crate) fn calculate(left: &Item, operator: Operator, right: &Item) -> Result
             scale(nanos, operator, factor).ok_or_else(mismatch)?
         }
         (_, Quantity::Duration(_)) => Err(mismatch()),
-        (left, right) => numbers(left, operator, right),
+        (left_quantity, right_quantity) => {
+            let mut result = numbers(left_quantity, operator, right_quantity)?;
+            if is_time(left, operator, right) {
+                result.origin = Origin::Nanoseconds;
+            }
+            Ok(result)
+        }
+    }
+}
+
+/// Whether the result of a calculation with numbers is a number of nanoseconds.
+fn is_time(left: &Item, operator: Operator, right: &Item) -> bool {
+    let (left, right) = (left.origin == Origin::Nanoseconds, right.origin == Origin::Nanoseconds);
+    match operator {
+        Operator::Add | Operator::Subtract => left || right,
+        Operator::Multiply => left != right,
+        Operator::Divide => left && !right,
     }
 }
 

@@ -7,6 +7,7 @@
 mod column;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
@@ -132,7 +133,7 @@ impl Field {
             Self::Name => FieldValue::Text(&span.name),
             Self::Kind => FieldValue::Text(span.kind.as_str()),
             Self::Special(Special::Type, _) => FieldValue::Text(scene.span_type(at)),
-            Self::Special(special, name) => match span.attributes.get(name) {
+            Self::Special(special, name) => match scene.stored(at, name) {
                 Some(value) => match special {
                     Special::Duration => nanos(value),
                     _ => FieldValue::Value(value),
@@ -250,11 +251,16 @@ const SMALL: usize = 64;
 pub(crate) struct TraceIndex<'t> {
     pub(crate) trace: &'t Trace,
     pub(crate) budget: &'t Budget,
-    columns: RefCell<Vec<(Key, Rc<Column<'t>>)>>,
+    columns: RefCell<Columns<'t>>,
 }
 
-/// The identity of a field: its kind, its name, and whether it has aliases.
-type Key = (u8, Box<str>);
+/// Columns by the kind of their field, with whether it has aliases, and by its name.
+type Columns<'t> = BTreeMap<u8, BTreeMap<Box<str>, Rc<Column<'t>>>>;
+
+/// The memory that columns may take. Further fields are read span by span.
+const MAX_COLUMN_BYTES: usize = 128 * 1024 * 1024;
+/// What a column takes for a span: the number of its value, and its position.
+const COLUMN_BYTES: usize = 8;
 
 impl<'t> TraceIndex<'t> {
     pub(crate) fn new(trace: &'t Trace, budget: &'t Budget) -> Self {
@@ -268,7 +274,7 @@ impl<'t> TraceIndex<'t> {
         for field in fields {
             self.column(field, spans);
         }
-        let columns: Vec<_> = self.columns.borrow().iter().map(|(_, column)| Rc::clone(column)).collect();
+        let columns: Vec<_> = self.columns.borrow().values().flat_map(BTreeMap::values).cloned().collect();
         for at in 0..spans {
             if self.budget.work(columns.len()).is_err() {
                 return;
@@ -279,25 +285,35 @@ impl<'t> TraceIndex<'t> {
         }
     }
 
-    /// Returns the column of a field; `None` where reading so few spans one by one is cheaper.
+    /// Returns the column of a field; `None` where reading so few spans one by one is cheaper, and where there are too
+    /// many columns.
     pub(crate) fn column(&self, field: &Field, spans: usize) -> Option<Rc<Column<'t>>> {
         let (kind, name) = field.key().filter(|_| spans >= SMALL)?;
-        let known = |key: &Key| key.0 == kind && *key.1 == *name;
-        if let Some((_, column)) = self.columns.borrow().iter().find(|(key, _)| known(key)) {
+        let mut columns = self.columns.borrow_mut();
+        if let Some(column) = columns.get(&kind).and_then(|named| named.get(name)) {
             return Some(Rc::clone(column));
         }
-        let column = Rc::new(Column::new(field, self.trace.spans().len()));
-        self.columns.borrow_mut().push(((kind, name.into()), Rc::clone(&column)));
+        let length = self.trace.spans().len();
+        let count: usize = columns.values().map(BTreeMap::len).sum();
+        if (count + 1) * length * COLUMN_BYTES > MAX_COLUMN_BYTES {
+            return None;
+        }
+        let column = Rc::new(Column::new(field, length));
+        columns.entry(kind).or_default().insert(name.into(), Rc::clone(&column));
         Some(column)
     }
 
     fn span_type(&self, at: usize) -> &'t str {
-        let span = self.trace.span(at);
-        // A type that was sent has priority over an inferred one.
-        match span.attributes.get("tracetest.span.type") {
-            Some(Value::String(sent)) => sent,
-            _ => span_type(span),
+        match self.stored(at, "tracetest.span.type") {
+            Some(Value::String(stored)) => stored,
+            _ => span_type(self.trace.span(at)),
         }
+    }
+
+    /// Returns a special attribute that Tracetest stored with the span. Where the trace was received, an attribute of
+    /// that name is not one: its sender may not pass off its own for a measured one.
+    fn stored(&self, at: usize, name: &str) -> Option<&'t Value> {
+        self.trace.is_stored().then(|| self.trace.span(at).attributes.get(name)).flatten()
     }
 
     fn event_values(&self, at: usize, name: &str) -> Vec<Value> {

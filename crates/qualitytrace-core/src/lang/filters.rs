@@ -13,6 +13,9 @@ use crate::value::{Inferred, Value};
 pub(crate) const FILTERS: [(&str, usize); 6] =
     [("json_path", 1), ("regex", 1), ("regex_group", 1), ("get_index", 1), ("length", 0), ("type", 0)];
 
+/// Bytes of text for each step of the search for a further match. Most searches end long before the end of the text.
+const BYTES_OF_STEP: usize = 256;
+
 /// Applies the filter with this name; `None` when there is none.
 pub(crate) fn apply(
     name: &str,
@@ -98,6 +101,7 @@ fn regex_matches(input: &Item, argument: &Item, budget: &Budget) -> Result<Item,
     let regex = pattern.search(&text, budget).map_err(|error| error.to_string())?;
     let mut found = Vec::new();
     for one in regex.find_iter(&text) {
+        searched(&text[one.start()..], budget)?;
         push(&mut found, one.as_str(), budget)?;
     }
     Ok(single_or_list(found))
@@ -112,6 +116,7 @@ fn regex_groups(input: &Item, argument: &Item, budget: &Budget) -> Result<Item, 
     let regex = pattern.search(&text, budget).map_err(|error| error.to_string())?;
     let mut found = Vec::new();
     for captures in regex.captures_iter(&text) {
+        searched(captures.get(0).map_or("", |whole| &text[whole.start()..]), budget)?;
         for group in captures.iter().skip(1) {
             push(&mut found, group.map_or("", |group| group.as_str()), budget)?;
         }
@@ -121,6 +126,11 @@ fn regex_groups(input: &Item, argument: &Item, budget: &Budget) -> Result<Item, 
 
 fn pattern(argument: &Item, budget: &Budget) -> Result<Pattern, String> {
     Pattern::within(&argument.text(), budget).map_err(|error| error.to_string())
+}
+
+/// Charges the search for a match. It may look at the whole rest of the text before it decides for a short one.
+fn searched(rest: &str, budget: &Budget) -> Result<(), String> {
+    budget.work(rest.len() / BYTES_OF_STEP).map_err(|exceeded| exceeded.to_string())
 }
 
 fn push(found: &mut Vec<Value>, text: &str, budget: &Budget) -> Result<(), String> {

@@ -89,6 +89,15 @@ impl Item {
         }
     }
 
+    /// Whether it is the result of a path or a pattern that found nothing.
+    pub(crate) fn is_nothing(&self) -> bool {
+        match &self.value {
+            Value::Null => true,
+            Value::List(items) => items.is_empty(),
+            _ => false,
+        }
+    }
+
     pub(crate) fn is_quoted(&self) -> bool {
         self.origin == Origin::Quoted
     }
@@ -127,6 +136,8 @@ impl Item {
         let float = |text: &str| text.parse().ok().map(Quantity::Float);
         match self.single() {
             Value::Int(number) => Some(Quantity::Number(Number::from_i64(*number))),
+            // These are in no order, and nothing can be calculated with them.
+            Value::Float(number) if !number.is_finite() => None,
             Value::Float(number) => {
                 Number::from_f64(*number).map(Quantity::Number).or(Some(Quantity::Float(*number)))
             }
@@ -140,13 +151,21 @@ impl Item {
         }
     }
 
-    /// Returns its nanoseconds beside a duration: of a duration, or of a whole number of nanoseconds.
+    /// Returns its nanoseconds beside a duration: of a duration, or of a whole number of nanoseconds. Of what was
+    /// calculated from a span's duration, fractions of a nanosecond are dropped.
     pub(crate) fn nanos(&self) -> Option<i64> {
         match self.single() {
             Value::Duration(nanos) | Value::Int(nanos) => Some(*nanos),
-            Value::String(text) => time::parse_duration(text),
+            Value::String(text) => time::parse_duration(text).or_else(|| self.calculated_nanos(text)),
             _ => None,
         }
+    }
+
+    fn calculated_nanos(&self, text: &str) -> Option<i64> {
+        let nanos: f64 = text.parse().ok().filter(|_| self.origin == Origin::Nanoseconds)?;
+        #[expect(clippy::cast_possible_truncation, reason = "fractions of a nanosecond are dropped")]
+        let whole = nanos as i64;
+        nanos.is_finite().then_some(whole)
     }
 
     /// Whether it is a duration by itself; text in quotes never is.

@@ -152,13 +152,28 @@ fn translate(pattern: &str) -> Result<String, String> {
                     break;
                 };
                 rest = &rest[escaped.len_utf8()..];
+                if escaped == 'Q' && class.is_none() {
+                    let (literal, after) = rest.split_once("\\E").unwrap_or((rest, ""));
+                    out.push_str(&regex_syntax::escape(literal));
+                    rest = after;
+                    continue;
+                }
                 let several = ascii_class(escaped, class.is_some());
                 if let Some(class) = &mut class {
                     class.item(several.is_none());
                 }
-                match several {
-                    Some(several) => out.push_str(several),
-                    None => out.extend(['\\', escaped]),
+                match (several, escaped) {
+                    (Some(several), _) => out.push_str(several),
+                    // Plain characters, which begin and end a word here.
+                    (None, '<' | '>') => out.push(escaped),
+                    (None, _) => out.extend(['\\', escaped]),
+                }
+                // `\x{10ffff}` and `\p{Greek}`: the braces belong to the escape.
+                if matches!(escaped, 'x' | 'p' | 'P')
+                    && let Some(after) = rest.strip_prefix('{')
+                {
+                    out.push('{');
+                    rest = after;
                 }
             }
             (None, '[') => {
@@ -171,6 +186,8 @@ fn translate(pattern: &str) -> Result<String, String> {
                     }
                 }
             }
+            // A brace that begins no repetition is a plain character.
+            (None, '{') if !begins_repetition(rest) => out.push_str("\\{"),
             (None, c) => out.push(c),
             (Some(_), ']') => {
                 class = None;
@@ -204,6 +221,14 @@ fn translate(pattern: &str) -> Result<String, String> {
         }
     }
     Ok(out)
+}
+
+/// Whether the text after a `{` makes it a repetition: `{n}`, `{n,}` or `{n,m}`.
+fn begins_repetition(rest: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let after = rest.trim_start_matches(is_digit);
+    let end = after.strip_prefix(',').map_or(after, |most| most.trim_start_matches(is_digit));
+    after.len() < rest.len() && end.starts_with('}')
 }
 
 /// The state while a class in brackets is read.

@@ -20,8 +20,20 @@ pub fn select(selector: &Selector, trace: &Trace, budget: &Budget) -> Result<Vec
 #[derive(Debug)]
 pub(crate) struct Query {
     chains: Vec<CompiledChain>,
-    /// Whether new spans can only add to its selection.
-    pub(crate) grows_only: bool,
+    growth: Growth,
+    growth_of_first: Growth,
+}
+
+/// How a selection changes while spans arrive; the least of its parts counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Growth {
+    /// Spans may also leave it.
+    Changes,
+    /// Spans are only added, while no parent is missing. Where one is, the tree shows its children elsewhere until it
+    /// arrives.
+    WithParents,
+    /// Spans are only added.
+    Only,
 }
 
 #[derive(Debug)]
@@ -56,13 +68,24 @@ enum PseudoTest {
 impl Query {
     pub(crate) fn new(selector: &Selector, aliases: bool) -> Self {
         let chains: Vec<_> = selector.chains.iter().map(|chain| compile_chain(chain, aliases)).collect();
-        let grows_only = chains.iter().all(|chain| {
-            std::iter::once(&chain.first)
-                .chain(chain.rest.iter().map(|(_, step)| step))
-                .all(CompiledStep::grows_only)
-                && chain.rest.iter().all(|(combinator, _)| *combinator != Combinator::Next)
-        });
-        Self { chains, grows_only }
+        let growth = least(chains.iter().map(|chain| chain.growth(false)));
+        let growth_of_first = match chains.as_slice() {
+            [] => Growth::Only,
+            [one] => one.growth(true),
+            // A span of an earlier member comes before those of the others, however late it arrives.
+            _ => Growth::Changes,
+        };
+        Self { chains, growth, growth_of_first }
+    }
+
+    /// Whether spans that arrive later can only add to its selection in this trace.
+    pub(crate) fn grows_only(&self, trace: &Trace) -> bool {
+        self.growth.holds_for(trace)
+    }
+
+    /// Whether its first span stays the first: spans that arrive later come after it.
+    pub(crate) fn keeps_first(&self, trace: &Trace) -> bool {
+        self.growth_of_first.holds_for(trace)
     }
 
     /// Visits every field that it reads.
@@ -139,7 +162,44 @@ fn compile_step(step: &Step, aliases: bool) -> CompiledStep {
     compiled
 }
 
+impl Growth {
+    fn of(combinator: Combinator) -> Self {
+        match combinator {
+            Combinator::Descendant => Self::Only,
+            Combinator::Child | Combinator::Sibling => Self::WithParents,
+            Combinator::Next => Self::Changes,
+        }
+    }
+
+    fn holds_for(self, trace: &Trace) -> bool {
+        match self {
+            Self::Changes => false,
+            Self::WithParents => !trace.lacks_parents(),
+            Self::Only => true,
+        }
+    }
+}
+
+fn least(parts: impl Iterator<Item = Growth>) -> Growth {
+    parts.min().unwrap_or(Growth::Only)
+}
+
 impl CompiledChain {
+    /// `of_first` asks for the first span that it selects: `:first` at its end changes nothing then.
+    fn growth(&self, of_first: bool) -> Growth {
+        let steps = std::iter::once(&self.first).chain(self.rest.iter().map(|(_, step)| step));
+        let last = self.rest.len();
+        let of_steps = steps.enumerate().map(|(at, step)| {
+            let is_fixed = match step.position {
+                None => true,
+                Some(Position::First) => of_first && at == last,
+                Some(Position::Last | Position::Nth(_)) => false,
+            };
+            if is_fixed { step.growth() } else { Growth::Changes }
+        });
+        least(of_steps.chain(self.rest.iter().map(|(combinator, _)| Growth::of(*combinator))))
+    }
+
     fn run(&self, scene: &TraceIndex<'_>) -> Vec<usize> {
         let length = scene.trace.spans().len();
         let mut found = self.first.matches(scene, &self.first.gates(scene), 0..length);
@@ -226,12 +286,12 @@ impl Position {
 }
 
 impl CompiledStep {
-    fn grows_only(&self) -> bool {
-        self.position.is_none()
-            && self.pseudos.iter().all(|pseudo| match pseudo {
-                PseudoTest::Root | PseudoTest::Leaf | PseudoTest::Not(_) => false,
-                PseudoTest::Has(combinator, query) => query.grows_only && *combinator != Combinator::Next,
-            })
+    /// Returns the growth of its matches, without regard to `:first` and the like.
+    fn growth(&self) -> Growth {
+        least(self.pseudos.iter().map(|pseudo| match pseudo {
+            PseudoTest::Root | PseudoTest::Leaf | PseudoTest::Not(_) => Growth::Changes,
+            PseudoTest::Has(combinator, query) => query.growth.min(Growth::of(*combinator)),
+        }))
     }
 
     /// Returns, for each condition on the position, the spans that it accepts.

@@ -1,7 +1,8 @@
 //! Every attribute of a span as text, including the special ones that no sender sets.
 //!
 //! Properties of a span have names that selectors and assertions can use, `tracetest.span.name` and so on. Senders
-//! cannot shadow them: the special attribute replaces a sent one of the same name.
+//! cannot shadow them: the special attribute replaces a sent one of the same name, except in traces that Tracetest
+//! stored.
 
 use super::span::{Attributes, Event, Span, StatusCode};
 use crate::json::write_string;

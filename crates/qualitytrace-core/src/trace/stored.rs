@@ -53,7 +53,7 @@ pub fn read(stored: &Value) -> Result<Trace, Error> {
     if stored["RootSpan"].is_object() {
         reading.span(&stored["RootSpan"], None, 0)?;
     }
-    Ok(Trace::assemble(id, reading.spans))
+    Ok(Trace::assemble(id, reading.spans).as_stored())
 }
 
 #[derive(Default)]

@@ -19,6 +19,8 @@ pub struct Trace {
     /// The position of each span in the order of arrival.
     rows: Vec<usize>,
     notes: Vec<Note>,
+    lacks_parents: bool,
+    is_stored: bool,
 }
 
 /// An irregularity that was found while the tree was built.
@@ -74,7 +76,19 @@ impl Trace {
                 rows.push(0);
             }
         }
-        Self::build(self.id, spans, &rows, root)
+        Self { is_stored: self.is_stored, ..Self::build(self.id, spans, &rows, root) }
+    }
+
+    /// Returns the trace as one that Tracetest stored: the special attributes among those of its spans are what it
+    /// computed, and count instead of ours.
+    #[must_use]
+    pub fn as_stored(self) -> Self {
+        Self { is_stored: true, ..self }
+    }
+
+    /// Whether its spans have their special attributes from Tracetest.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.is_stored
     }
 
     /// Returns the trace with every span replaced. Ids, parents and times must stay: the tree is not built again.
@@ -86,6 +100,11 @@ impl Trace {
     fn build(id: TraceId, mut spans: Vec<Span>, rows: &[usize], root: Option<SpanId>) -> Self {
         let (mut parents, cycles) = parents(&mut spans);
         let notes = notes(&spans, &parents, &cycles);
+        let lacks_parents = notes.iter().any(|note| match note {
+            // What called the trigger is no part of the trace.
+            Note::MissingParent { span, .. } => root.is_none() || *span != root,
+            Note::NoId { .. } | Note::Cycle { .. } => false,
+        });
         let root = root.and_then(|root| spans.iter().position(|span| span.id == Some(root)));
         if let Some(root) = root {
             parents[root] = None;
@@ -106,7 +125,7 @@ impl Trace {
         let (ends, depths) = (subtree_ends(&parents), depths(&parents));
         let mut slots: Vec<Option<Span>> = spans.into_iter().map(Some).collect();
         let spans = order.iter().filter_map(|old| slots[*old].take()).collect();
-        Self { id, spans, parents, ends, depths, rows, notes }
+        Self { id, spans, parents, ends, depths, rows, notes, lacks_parents, is_stored: false }
     }
 
     /// Returns the trace id.
@@ -158,6 +177,11 @@ impl Trace {
     /// position of its first copy.
     pub fn row(&self, at: usize) -> usize {
         self.rows[at]
+    }
+
+    /// Whether spans name parents that did not arrive; a trigger's own parent does not count.
+    pub(crate) fn lacks_parents(&self) -> bool {
+        self.lacks_parents
     }
 
     /// Returns the irregularities of the spans.

@@ -1,6 +1,7 @@
 //! Judging while spans are absent: neither here nor known not to exist.
 
 mod assertions;
+mod random;
 mod verdicts;
 
 use qualitytrace_core::judge::Options;

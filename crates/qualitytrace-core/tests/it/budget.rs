@@ -2,7 +2,7 @@
 
 use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{self, Format, Output, Spec};
-use qualitytrace_core::judge::{Compiled, Failure, Options, Outcome, Verdict};
+use qualitytrace_core::judge::{Compiled, Failure, Options, Outcome, Verdict, nearest_misses};
 use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Trace;
@@ -33,8 +33,11 @@ fn judged(specs: &[Spec], outputs: &[Output], trace: &Trace, variables: &[(&str,
 
 /// Returns the error of an expression that reads these variables.
 fn trouble(expression: &str, variables: &[(&str, String)]) -> String {
+    trouble_within(&budget(), expression, variables)
+}
+
+fn trouble_within(budget: &Budget, expression: &str, variables: &[(&str, String)]) -> String {
     let variables: Variables = variables.iter().cloned().collect();
-    let budget = budget();
     let surroundings = Surroundings {
         trace: None,
         span: None,
@@ -42,7 +45,7 @@ fn trouble(expression: &str, variables: &[(&str, String)]) -> String {
         variables: &variables,
         generator: generator(),
         aliases: true,
-        budget: &budget,
+        budget,
     };
     let assertion = lang::parse_assertion(expression);
     if assertion.is_valid() {
@@ -116,6 +119,14 @@ fn a_pattern_is_paid_by_its_size_and_its_text() {
     check("var:T | regex '(a|b)*a(a|b){300}$'", std::slice::from_ref(&text), STEPS);
     check("var:T matches '(a|b)*a(a|b){300}$'", std::slice::from_ref(&text), STEPS);
     check("var:T | regex 'x+'", &[text], "");
+    // Each match is short, and the search for it reads the rest of the text.
+    let line = ("T", "A".repeat(64 * 1024));
+    for expression in ["var:T | regex '.*[^A-Z]|[A-Z]'", "var:T | regex_group '.*[^A-Z]|([A-Z])'"] {
+        let told =
+            trouble_within(&Budget::new(50_000, 4 * 1024 * 1024), expression, std::slice::from_ref(&line));
+        assert!(told.contains("takes more than 50000 steps"), "{told}");
+    }
+    check("var:T | regex 'a'", &[("T", "ab".repeat(5_000))], "");
 }
 
 #[test]
@@ -195,6 +206,21 @@ fn a_selector_of_many_parts_on_many_spans_ends() {
     let verdict = judged(&[spec], &[], &trace(2_000), &[]);
     let told = verdict.specs[0].assertions[0].results[0].error.clone().unwrap_or_default();
     assert!(told.contains(STEPS), "{told}");
+    let conditions = |join: &str, condition: &dyn Fn(usize) -> String| {
+        let all: Vec<String> = (0..20_000).map(condition).collect();
+        lang::parse_selector(&format!("span[{}]", all.join(join)))
+    };
+    // Conditions that nothing satisfies, alternatives, and a name each.
+    for selector in [
+        conditions(" ", &|_| "name != \"a\"".to_owned()),
+        conditions(" or ", &|_| "name = \"a\"".to_owned()),
+        conditions(" or ", &|at| format!("a{at} = 1")),
+    ] {
+        assert!(selector.is_valid(), "{:?}", selector.diagnostics.first());
+        let budget = budget();
+        let _ = lang::select(&selector.tree, &trace(20_000), &budget);
+        assert_eq!(nearest_misses(&selector.tree, &trace(20_000), 3, true, &budget), []);
+    }
     let parsed = lang::parse_selector("span[] ~ span[] ~ span[]");
     assert!(lang::select(&parsed.tree, &trace(3_000), &budget()).is_err());
 }

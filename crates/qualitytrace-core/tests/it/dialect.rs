@@ -45,6 +45,16 @@ fn a_double_quote_in_single_quotes_keeps_its_backslash() {
 }
 
 #[test]
+fn numbers_in_json_keep_their_last_digit() {
+    for number in ["94.52706955539223", "12.088995980580641", "1.4559974924812313"] {
+        let document = format!("'{{\"n\":{number}}}'");
+        check(&format!("{document} | json_path '$.n'"), number);
+        holds(&format!("{document} | json_path '$.n' = {number}"), true);
+        holds(&format!("{document} = '{{\"n\": {number}}}'"), true);
+    }
+}
+
+#[test]
 fn lists_of_texts_are_printed_as_json() {
     check(r#"["a\"b", "c\\d", 1, true]"#, r#"["a\"b", "c\\d", 1, true]"#);
     holds(r#"["a\"b"] json-contains ["a\"b"]"#, false);
@@ -265,4 +275,84 @@ fn classes_mean_what_they_mean_in_re2() {
         let error = format!("{:?}", result.error);
         assert!(error.contains("invalid regular expression"), "{assertion}: {error}");
     }
+}
+
+#[test]
+fn what_a_path_or_a_pattern_does_not_find_does_not_exist() {
+    let document = r#"'{"ok":1,"none":null,"list":[]}'"#;
+    for (value, exists) in [
+        ("json_path '$.ok'", true),
+        ("json_path '$.none'", true),
+        ("json_path '$.list'", true),
+        ("json_path '$.error'", false),
+        ("json_path '$.list[*]'", false),
+        ("json_path '$..error'", false),
+        ("regex 'ok'", true),
+        ("regex 'error'", false),
+        ("regex_group '(error)'", false),
+    ] {
+        holds(&format!("{document} | {value} exists"), exists);
+        holds(&format!("{document} | {value} !exists"), !exists);
+    }
+}
+
+#[test]
+fn an_object_is_looked_for_among_the_objects_of_a_list() {
+    let mixed = r#"'[1, {"a":1,"b":2}]'"#;
+    let results = |list: &str| format!("'{{\"items\":{list}}}' | json_path '$.items[*]'");
+    for list in [
+        mixed,
+        &results(r#"[{"a":1,"b":2}]"#),
+        &results(r#"[{"a":1,"b":2},{"a":3}]"#),
+        &results(r#"[1,{"a":1,"b":2}]"#),
+    ] {
+        for (right, expected) in [(r#"'{"a":1}'"#, true), (r#"'{"a":2}'"#, false)] {
+            holds(&format!("{list} contains {right}"), expected);
+            holds(&format!("{list} not-contains {right}"), !expected);
+        }
+    }
+    holds(r#"'[1, 2]' contains '{"a":1}'"#, false);
+    holds(r#"'[1, 2]' not-contains '{"a":1}'"#, true);
+}
+
+#[test]
+fn digits_in_quotes_are_text_in_a_list_too() {
+    holds("1.1 is one of ['1.10']", false);
+    holds("1.1 is not one of ['1.10']", true);
+    holds("1.1 is one of [1.10]", true);
+    holds("1.10 is one of ['1.10']", true);
+    holds("200 is one of ['200', '201']", true);
+}
+
+#[test]
+fn a_number_in_a_selector_keeps_its_sign_whatever_its_base() {
+    for (written, meant) in [("-0x10", "-16"), ("0x10", "16"), ("-0b11", "-3"), ("-0o17", "-15")] {
+        let parsed = lang::parse_selector(&format!("span[x = {written}]"));
+        assert_eq!(parsed.tree, lang::parse_selector(&format!("span[x = {meant}]")).tree, "{written}");
+    }
+}
+
+#[test]
+fn braces_and_escapes_mean_what_they_mean_in_re2() {
+    for (assertion, expected) in [
+        (r#"'{"id":7}' matches '^{"id":\d+}$'"#, true),
+        (r"'a{' matches '^a{$'", true),
+        (r"'a{,2}' matches '^a{,2}$'", true),
+        (r"'aa' matches '^a{,2}$'", false),
+        (r"'aa' matches '^a{2}$'", true),
+        (r"'aaa' matches '^a{2,}$'", true),
+        (r"'aaaa' matches '^a{2,3}$'", false),
+        (r"'<b>' matches '^\<b\>$'", true),
+        (r"'b' matches '\<b\>'", false),
+        (r"'<' matches '^[\<]$'", true),
+        (r"'a.b{1}+' matches '^\Qa.b{1}\E\+$'", true),
+        (r"'axb' matches '\Qa.b'", false),
+        (r"'a.b' matches '\Qa.b'", true),
+        (r"'A' matches '^\x{41}$'", true),
+        (r"'ß' matches '^\p{Latin}$'", true),
+        (r"'B' matches '^[\x{41}-\x{43}]$'", true),
+    ] {
+        holds(assertion, expected);
+    }
+    check(r#"'x {"id":7}' | regex '{"id":\d+}'"#, r#"{"id":7}"#);
 }

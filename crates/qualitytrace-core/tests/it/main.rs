@@ -17,6 +17,7 @@ mod fixture;
 mod import;
 mod layout;
 mod near;
+mod odd_values;
 mod properties;
 mod reference;
 mod stack;

@@ -432,7 +432,7 @@ fn the_span_that_was_meant_is_ranked_first() {
     let missed: Vec<String> = corpus
         .iter()
         .filter_map(|(selector, meant)| {
-            let misses = nearest_misses(&parse_selector(selector).tree, &trace, 3, true);
+            let misses = nearest_misses(&parse_selector(selector).tree, &trace, 3, true, &Budget::default());
             let first = misses.first().map(|miss| miss.position);
             (first != Some(*meant))
                 .then(|| format!("{selector}\n  meant {}, got {misses:?}", trace.span(*meant).name))
@@ -448,7 +448,7 @@ fn the_span_that_was_meant_is_ranked_first() {
 fn every_suggestion_matches_its_span() {
     let trace = shop();
     for (selector, _) in corpus(&trace).into_iter().step_by(7) {
-        for miss in nearest_misses(&parse_selector(&selector).tree, &trace, 3, true) {
+        for miss in nearest_misses(&parse_selector(&selector).tree, &trace, 3, true, &Budget::default()) {
             let suggestion = miss.suggestion.clone().unwrap_or_else(|| panic!("{selector}: {miss}"));
             let found = select(&parse_selector(&suggestion).tree, &trace);
             assert!(found.contains(&miss.position), "{selector}: {suggestion}");
@@ -457,7 +457,7 @@ fn every_suggestion_matches_its_span() {
 }
 
 fn check(selector: &str, expected: &str) {
-    let misses = nearest_misses(&parse_selector(selector).tree, &shop(), 1, true);
+    let misses = nearest_misses(&parse_selector(selector).tree, &shop(), 1, true, &Budget::default());
     assert_eq!(misses.first().map(ToString::to_string).unwrap_or_default(), expected);
 }
 

@@ -67,7 +67,7 @@ fn run(kind: &str, block: &[&str], trace: &Trace) -> String {
         "expression" => evaluate(on, &text, trace),
         "assertion" => assert_on(on.unwrap_or_default(), &text, trace),
         "nearest" => {
-            let misses = judge::nearest_misses(&selector(&text), trace, 1, true);
+            let misses = judge::nearest_misses(&selector(&text), trace, 1, true, &Budget::default());
             misses.first().map(ToString::to_string).unwrap_or_default()
         }
         "template" => {

@@ -58,7 +58,7 @@ fn through_all_stages(text: &str) {
         let printed = selector.tree.to_string();
         assert_eq!(lang::parse_selector(&printed).tree, selector.tree);
         let _ = lang::select(&selector.tree, &trace, &budget);
-        nearest_misses(&selector.tree, &trace, 3, true);
+        nearest_misses(&selector.tree, &trace, 3, true, &Budget::default());
     }
     let _ = lang::resolve(text, &surroundings);
     let _ = lang::resolve_text(text, &variables, &mut generator(), &budget);

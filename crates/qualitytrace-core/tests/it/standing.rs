@@ -1,6 +1,6 @@
 //! Finality: results that can no longer change while spans still arrive.
 
-use qualitytrace_core::definition::{Spec, Text};
+use qualitytrace_core::definition::{Output, Spec, Text};
 use qualitytrace_core::id::SpanId;
 use qualitytrace_core::judge::{Compiled, Options, Outcome};
 use qualitytrace_core::lang::{Generator, Variables};
@@ -34,7 +34,7 @@ fn check(selector: &str, assertion: &str, passes: bool, is_final: bool, wants_mo
         incomplete: Some("spans still arrive".to_owned()),
         ..Options::new(Generator::in_utc(Timestamp::from_nanos(1), 1))
     };
-    let standing = test.standing(&trace(), &Variables::new(), &options)[0];
+    let standing = test.standing(&trace(), &Variables::new(), &options).assertions[0];
     assert_eq!(
         (standing.passes, standing.is_final, standing.wants_more),
         (passes, is_final, wants_more),
@@ -102,5 +102,90 @@ fn a_spec_on_the_trigger_alone_is_final() {
         let trigger = format!("span[name=\"{trigger}\"]");
         check(&trigger, "attr:tracetest.selected_spans.count = 0", true, true, false);
         check(&trigger, "attr:code = 200", false, true, false);
+    }
+}
+
+#[test]
+fn what_stands_below_the_trigger_is_not_about_the_trigger_alone() {
+    let none = "attr:tracetest.selected_spans.count = 0";
+    for rest in
+        [":has(span[status=error])", ":has(> span[status=error])", ":not(span[]:has(span[status=error]))"]
+    {
+        let selector = format!("span[name=\"Tracetest trigger\"]{rest}");
+        check(&selector, none, true, false, false);
+    }
+    check("span[name=\"Tracetest trigger\"]:not(span[]:leaf)", none, true, false, false);
+}
+
+/// The trace of a span that is below the trigger until its parent arrives.
+fn with_orphan() -> Trace {
+    let orphan = Span { name: "a".into(), ..fixture::span(2, SpanId::from_bytes(7_u64.to_be_bytes())) };
+    fixture::trace([orphan].into_iter())
+        .with_trigger(Span { name: "Tracetest trigger".into(), ..fixture::span(1, None) })
+}
+
+#[test]
+fn the_place_of_an_orphan_is_not_final() {
+    let is_final = |selector: &str, assertion: &str| {
+        let spec =
+            Spec { name: None, selector: Text::from(selector), assertions: vec![Text::from(assertion)] };
+        let options = Options::new(Generator::in_utc(Timestamp::from_nanos(1), 1));
+        Compiled::new(&[spec], &[]).standing(&with_orphan(), &Variables::new(), &options).assertions[0]
+            .is_final
+    };
+    for selector in ["> span[name=\"a\"]", "span[name=\"a\"]"] {
+        let selector = format!("span[name=\"Tracetest trigger\"] {selector}");
+        let is_below = !selector.contains('>');
+        assert_eq!(is_final(&selector, "attr:tracetest.selected_spans.count = 0"), is_below, "{selector}");
+        assert_eq!(is_final(&selector, "attr:code = 200"), is_below, "{selector}");
+    }
+}
+
+#[test]
+fn a_quantifier_turns_the_finality_of_a_count_around() {
+    check("span[]", "none count() > 2", false, true, false);
+    check("span[]", "none count() > 3", true, false, false);
+    check("span[]", "none count() < 4", false, false, true);
+    check("span[]", "at most 3 of attr:tracetest.selected_spans.count > 1", true, false, false);
+}
+
+/// Whether the outputs are final on the trace of three spans.
+fn outputs_stand(selector: &str, value: &str) -> bool {
+    let output = Output { name: "LAST".into(), selector: selector.into(), value: value.into() };
+    let options = Options::new(Generator::in_utc(Timestamp::from_nanos(1), 1));
+    Compiled::new(&[], &[output]).standing(&trace(), &Variables::new(), &options).outputs_stand
+}
+
+#[test]
+fn an_output_stands_once_no_later_span_can_change_it() {
+    assert!(outputs_stand("span[name=\"a\"]", "attr:code"));
+    assert!(outputs_stand("span[name=\"a\"]:first", "attr:code"));
+    assert!(outputs_stand("span[name=\"Tracetest trigger\"]", "attr:nothing"));
+    for open in [
+        "span[name=\"a\"]:last",
+        "span[name=\"a\"]:nth_child(2)",
+        "span[name=\"a\"]:leaf",
+        "span[name=\"a\"]:not(span[code=200])",
+        "span[name=\"b\"]",
+        "span[name=\"b\"], span[name=\"a\"]",
+    ] {
+        assert!(!outputs_stand(open, "attr:code"), "{open}");
+    }
+    assert!(!outputs_stand("span[name=\"a\"]", "attr:tracetest.selected_spans.count"));
+}
+
+#[test]
+fn what_uses_an_output_is_final_when_the_output_is() {
+    for (selector, is_final) in [("span[name=\"a\"]", true), ("span[name=\"a\"]:last", false)] {
+        let output = Output { name: "CODE".into(), selector: selector.into(), value: "attr:code".into() };
+        let spec = Spec {
+            name: None,
+            selector: Text::from("span[name=\"Tracetest trigger\"]"),
+            assertions: vec![Text::from("var:CODE = 200")],
+        };
+        let options = Options::new(Generator::in_utc(Timestamp::from_nanos(1), 1));
+        let test = Compiled::new(&[spec], &[output]);
+        let standing = test.standing(&trace(), &Variables::new(), &options).assertions[0];
+        assert_eq!(standing.is_final, is_final, "{selector}");
     }
 }

@@ -102,7 +102,7 @@ fn variables(values: &Value) -> Variables {
 fn trace(tree: &Value) -> Trace {
     let mut spans = Vec::new();
     collect(tree, None, &mut spans);
-    Trace::assemble(TraceId::from_bytes([1; 16]).expect("not zero"), spans)
+    Trace::assemble(TraceId::from_bytes([1; 16]).expect("not zero"), spans).as_stored()
 }
 
 fn collect(node: &Value, parent: Option<SpanId>, spans: &mut Vec<Span>) {

@@ -8,7 +8,6 @@ use crate::lang::field::Field;
 use crate::lang::item::Item;
 use crate::lang::select::Query;
 use crate::number;
-use crate::value::Value;
 
 pub(super) fn evaluate(
     context: &Context<'_, '_>,
@@ -115,11 +114,7 @@ fn sum(items: &[Item]) -> Result<Item, EvalError> {
     }
     let mut total = first.clone();
     for item in rest {
-        let origin = total.origin;
         total = calculate(&total, Operator::Add, item)?;
-        if matches!(total.value, Value::String(_)) {
-            total.origin = origin;
-        }
     }
     Ok(total)
 }

@@ -151,7 +151,7 @@ impl<'t> Known<'t> {
     }
 
     fn ask_all_and_sort(&mut self, field: &Field, scene: &TraceIndex<'t>) {
-        if self.by_number.is_some() {
+        if self.by_number.is_some() || scene.budget.work(self.numbers.len()).is_err() {
             return;
         }
         for at in 0..self.numbers.len() {

@@ -111,8 +111,9 @@ impl<'s> Parser<'s> {
         let digits = self.cursor.at;
         if let Some(radix) = self.radix() {
             let text = self.cursor.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
+            let sign = if start < digits { "-" } else { "" };
             let span = self.span(start);
-            return if let Ok(number) = i64::from_str_radix(text, radix) {
+            return if let Ok(number) = i64::from_str_radix(&format!("{sign}{text}"), radix) {
                 Some(Literal::Number(number.to_string()))
             } else {
                 self.report(

@@ -86,6 +86,9 @@ fn compile_literal(field: &Field, comparator: Comparator, literal: &Literal) -> 
     }
 }
 
+/// Spans for each step of a filter that has their values already.
+const SPANS_OF_STEP: usize = 8;
+
 impl Filter {
     fn cost(&self) -> u8 {
         match self {
@@ -136,8 +139,12 @@ impl Filter {
         found
     }
 
-    /// Keeps the spans for which it holds, in order.
+    /// Keeps the spans for which it holds, in order; none once the budget is used up.
     pub(crate) fn retain(&self, scene: &TraceIndex<'_>, candidates: &mut Vec<usize>) {
+        if scene.budget.work(candidates.len() / SPANS_OF_STEP).is_err() {
+            candidates.clear();
+            return;
+        }
         match self {
             Self::Test(field, check) => match scene.column(field, candidates.len()) {
                 Some(column) => column.retain(scene, candidates, |seen| check.holds(seen, scene.budget)),
@@ -161,6 +168,9 @@ impl Filter {
                 let mut left = candidates.clone();
                 let mut kept = Vec::new();
                 for filter in filters {
+                    if scene.budget.check().is_err() {
+                        break;
+                    }
                     let mut held = left.clone();
                     filter.retain(scene, &mut held);
                     let mut gone = held.iter().peekable();
@@ -213,10 +223,14 @@ impl Check {
         if let Value::String(text) = value {
             return self.holds_for_text(text, budget);
         }
-        if let (Value::List(items), false) = (value, matches!(self, Self::Exists(_)))
-            && items.iter().any(|item| self.holds_for_value(item, budget))
-        {
-            return true;
+        if let (Value::List(items), false) = (value, matches!(self, Self::Exists(_))) {
+            let mut items = items.iter();
+            if self.is_negated() {
+                return items.all(|item| self.holds_for_value(item, budget));
+            }
+            if items.any(|item| self.holds_for_value(item, budget)) {
+                return true;
+            }
         }
         match self {
             Self::Text(Comparator::Equal, expected) => {
@@ -240,6 +254,17 @@ impl Check {
                 *negated != choices.iter().any(|choice| choice.holds_for_value(value, budget))
             }
             _ => self.holds_for_text(&value.text(), budget),
+        }
+    }
+
+    /// Whether it asks for something not to be so: of a list, no item may be so.
+    fn is_negated(&self) -> bool {
+        match self {
+            Self::Text(comparator, _) | Self::Number(comparator, _) | Self::Duration(comparator, _) => {
+                matches!(comparator, Comparator::NotEqual | Comparator::NotContains)
+            }
+            Self::Matches(negated, _) | Self::OneOf(negated, _) => *negated,
+            Self::Exists(_) | Self::Never => false,
         }
     }
 

@@ -128,3 +128,40 @@ fn a_spec_on_the_trigger_alone_is_decided_without_the_rest() {
         check(anyone(), &trigger, "attr:tracetest.selected_spans.count = 1", "failed");
     }
 }
+
+#[test]
+fn what_a_pseudo_class_or_a_neighbour_asks_for_may_be_missing() {
+    let none = "attr:tracetest.selected_spans.count = 0";
+    let others = [
+        "span[service.name=\"shop\"]:has(span[service.name=\"billing\"])",
+        "span[service.name=\"shop\"]:has(> span[kind=\"consumer\"])",
+        "span[service.name=\"shop\"]:not(span[]:has(span[service.name=\"billing\"]))",
+        "span[service.name=\"shop\"]:leaf",
+        "span[service.name=\"shop\"]:not(span[]:leaf)",
+        "span[service.name=\"billing\"] ~ span[service.name=\"shop\"]",
+        "span[service.name=\"shop\"] + span[service.name=\"shop\"]",
+    ];
+    for selector in others {
+        check(of_billing(), selector, none, OPEN);
+    }
+    // What is excluded by itself, or named as another service, is no part of these.
+    let two = "attr:tracetest.selected_spans.count = 2";
+    check(of_billing(), "span[service.name=\"shop\"]:not(span[service.name=\"billing\"])", two, "passed");
+    check(of_billing(), "span[service.name=\"shop\"]:has(span[service.name=\"mail\"])", none, "passed");
+    check(of_billing(), "span[service.name=\"mail\"] ~ span[service.name=\"shop\"]", none, "passed");
+}
+
+#[test]
+fn a_service_that_is_named_in_a_pseudo_class_is_named() {
+    let none = "attr:tracetest.selected_spans.count = 0";
+    let has_mail = "span[name=\"order\"]:has(span[service.name=\"mail\"])";
+    check(missing(Whose::AnyoneButIfNamed(heard())), has_mail, none, OPEN);
+    let has_none = "span[name=\"order\"]:not(span[]:has(span[service.name=\"mail\"]))";
+    check(missing(Whose::AnyoneBut(heard())), has_none, "attr:code < 600", OPEN);
+    check(
+        missing(Whose::AnyoneButIfNamed(heard())),
+        "span[name=\"order\"]:leaf",
+        "attr:code = 500",
+        "passed",
+    );
+}

@@ -152,12 +152,13 @@ fn by_selector(query: &str, trace: &Trace) -> Result<Found, ApiError> {
     if !parsed.is_valid() {
         return Ok((Vec::new(), diagnostics, Vec::new()));
     }
-    let positions = select(&parsed.tree, trace, &compute::budget())
+    let budget = compute::budget();
+    let positions = select(&parsed.tree, trace, &budget)
         .map_err(|exceeded| ApiError::bad_request(exceeded.to_string()))?;
     if !positions.is_empty() {
         return Ok((positions, diagnostics, Vec::new()));
     }
-    let misses = nearest_misses(&parsed.tree, trace, MAX_NEAREST, true);
+    let misses = nearest_misses(&parsed.tree, trace, MAX_NEAREST, true, &budget);
     let nearest = misses.into_iter().map(|miss| Nearest {
         row: trace.row(miss.position),
         span_id: miss.span.map(|id| id.to_string()).unwrap_or_default(),

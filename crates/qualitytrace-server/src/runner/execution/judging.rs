@@ -32,15 +32,18 @@ impl Judge {
 
     /// Evaluates the specs on the spans that have arrived.
     pub(super) fn standing(&self, trace: &Trace) -> Standing {
-        let standings = self.compiled.standing(trace, &self.variables, &self.options(Vec::new(), None));
+        let judge::Standings { assertions: standings, outputs_stand } =
+            self.compiled.standing(trace, &self.variables, &self.options(Vec::new(), None));
         let failed_for_good = standings.iter().any(|standing| standing.is_final && !standing.passes);
-        let all_for_good = standings.iter().all(|standing| standing.is_final);
+        // A test that passes hands its outputs on: they are waited for like its specs.
+        let all_for_good = outputs_stand && standings.iter().all(|standing| standing.is_final);
         let mut open: Vec<usize> =
             standings.iter().filter(|standing| standing.wants_more).map(|standing| standing.spec).collect();
         open.dedup();
-        let undecided = open
-            .into_iter()
-            .map(|spec| Undecided { name: self.title(spec), services: self.compiled.specs[spec].services() });
+        let undecided = open.into_iter().map(|spec| Undecided {
+            name: self.title(spec),
+            services: self.compiled.services(&self.compiled.specs[spec]),
+        });
         Standing {
             undecided: undecided.collect(),
             is_final: !standings.is_empty() && (failed_for_good || all_for_good),
@@ -49,7 +52,8 @@ impl Judge {
 
     /// Tells the outcome of each spec with the spans that have arrived.
     pub(super) fn early(&self, trace: &Trace) -> Vec<EarlySpec> {
-        let standings = self.compiled.standing(trace, &self.variables, &self.options(Vec::new(), None));
+        let options = self.options(Vec::new(), None);
+        let standings = self.compiled.standing(trace, &self.variables, &options).assertions;
         let early = |spec: usize| {
             let own = || standings.iter().filter(move |standing| standing.spec == spec);
             let fails = |standing: &judge::Standing| !standing.passes;

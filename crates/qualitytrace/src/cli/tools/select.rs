@@ -61,7 +61,7 @@ pub(crate) async fn select(options: Options, before: Target) -> anyhow::Result<E
     if !selected.is_empty() {
         return Ok(Exit::Passed);
     }
-    for miss in nearest_misses(&parsed.tree, &trace, MAX_NEAREST, true) {
+    for miss in nearest_misses(&parsed.tree, &trace, MAX_NEAREST, true, &Budget::default()) {
         terminal::err(&format!(
             "\nnearest: `{}` satisfies {} of {} conditions\n",
             visible::text(&miss.name),

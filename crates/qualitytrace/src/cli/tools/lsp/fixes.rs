@@ -73,7 +73,7 @@ fn nearest(file: &File, text: &str, selector: &Text, bytes: &Range<usize>, trace
     if !parsed.is_valid() || !selected.is_empty() {
         return None;
     }
-    let miss = nearest_misses(&parsed.tree, trace, 1, true).into_iter().next()?;
+    let miss = nearest_misses(&parsed.tree, trace, 1, true, &Budget::default()).into_iter().next()?;
     let suggestion = miss.suggestion?;
     let written = text.get(place.clone())?;
     // A text in several lines is not replaced.
