@@ -23,6 +23,18 @@ pub enum Origin {
     Flag(String),
 }
 
+impl Origin {
+    /// The rank of its layer; all files are one layer.
+    pub fn layer(&self) -> u8 {
+        match self {
+            Self::Default => 0,
+            Self::File { .. } => 1,
+            Self::Environment(_) => 2,
+            Self::Flag(_) => 3,
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

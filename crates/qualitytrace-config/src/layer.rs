@@ -77,21 +77,21 @@ impl Layers {
         &mut self,
         environment: &BTreeMap<String, String>,
         prefixes: &[&str],
-        keys: BTreeSet<String>,
+        keys: &BTreeSet<String>,
     ) {
-        let mut set: BTreeMap<String, Vec<(&String, &String)>> = BTreeMap::new();
         for prefix in prefixes {
+            let mut set: BTreeMap<String, Vec<(&String, &String)>> = BTreeMap::new();
             for (name, text) in environment.iter().filter(|(_, text)| !text.is_empty()) {
                 if let Some(rest) = name.strip_prefix(prefix) {
                     set.entry(rest.replace('_', "")).or_default().push((name, text));
                 }
             }
-        }
-        for key in keys {
-            let found = set.get(&key.replace(['.', '-', '_'], "").to_ascii_uppercase());
-            for (name, text) in found.into_iter().flatten() {
-                let value = Located::scalar(*text, Origin::Environment((*name).clone()));
-                self.put(Leaf { key: key.clone(), value }, None);
+            for key in keys {
+                let found = set.get(&key.replace(['.', '-', '_'], "").to_ascii_uppercase());
+                for (name, text) in found.into_iter().flatten() {
+                    let value = Located::scalar(*text, Origin::Environment((*name).clone()));
+                    self.put(Leaf { key: key.clone(), value }, None);
+                }
             }
         }
     }
@@ -152,8 +152,8 @@ mod tests {
         assert_eq!(shown(&layers), ["host=a c.yaml:2:7", "httpPort=2 c.yaml:1:11"]);
         let environment = [("A_HOST", "b"), ("B_HTTP_PORT", "3"), ("A_HTTPPORT", "4"), ("A_PATH", "x")];
         let environment = environment.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
-        let keys = || ["host", "http-port"].map(str::to_owned).into();
-        layers.add_variables(&environment, &["A_", "B_"], keys());
+        let keys = ["host", "http-port"].map(str::to_owned).into();
+        layers.add_variables(&environment, &["A_", "B_"], &keys);
         assert_eq!(shown(&layers), ["host=b $A_HOST", "http-port=3 $B_HTTP_PORT"]);
         layers.add_flags(&[("host".to_owned(), "c".to_owned())]);
         assert_eq!(shown(&layers), ["host=c --host", "http-port=3 $B_HTTP_PORT"]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::diagnostic::Report;
 use crate::layer::Given;
-use crate::located::Kind;
+use crate::located::{Kind, Located};
 
 /// Ten years: a longer duration is a mistake, and clocks cannot add it.
 const MAX_DURATION: Duration = Duration::from_hours(10 * 365 * 24);
@@ -81,17 +81,29 @@ impl Given {
     pub fn resolve(&self, macros: Macros<'_>, report: &mut Report) -> Option<Value> {
         Some(match &self.value.kind {
             Kind::Scalar(text) => Value::Text(self.expand(text, macros, report)?),
-            Kind::List(items) => Value::List(
-                items
-                    .iter()
-                    .filter_map(|item| match &item.kind {
-                        Kind::Scalar(text) => self.expand(text, macros, report),
-                        Kind::Null | Kind::List(_) | Kind::Map(_) => None,
-                    })
-                    .collect(),
-            ),
+            Kind::List(items) => {
+                Value::List(items.iter().filter_map(|item| self.item(item, macros, report)).collect())
+            }
             Kind::Null | Kind::Map(_) => Value::Nothing,
         })
+    }
+
+    /// Returns an item of this setting's list with its macros replaced; `None` if it has no value, or if the reason was
+    /// reported.
+    pub fn item(&self, item: &Located, macros: Macros<'_>, report: &mut Report) -> Option<String> {
+        match &item.kind {
+            Kind::Scalar(text) => {
+                let given = Self { key: self.key.clone(), value: item.clone(), base: self.base.clone() };
+                given.expand(text, macros, report)
+            }
+            Kind::Null => None,
+            Kind::List(_) | Kind::Map(_) => {
+                let message = format!("an item of `{}` is a list or map", self.key);
+                let help = Some("write a single value".to_owned());
+                report.error(&item.origin, &self.key, message, help);
+                None
+            }
+        }
     }
 }
 
@@ -170,6 +182,7 @@ pub fn boolean(text: &str) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::File;
 
     #[test]
     fn durations_are_read_as_people_write_them() {
@@ -208,6 +221,22 @@ mod tests {
             assert_eq!(duration(&shown_duration(time)), Some(time));
         }
         assert_eq!([shown_bytes(1 << 30), shown_duration(Duration::from_mins(90))], ["1GiB", "90m"]);
+    }
+
+    #[test]
+    fn an_item_that_is_no_single_value_is_reported() {
+        let file = File::new("c.yaml", "tokens:\n  - a\n  -\n  - {full: b}\n  - '%{env:NONE}%'\n");
+        let mut report = Report::default();
+        let leaf = file.leaves(&mut report).remove(0);
+        let given = Given { key: leaf.key, value: leaf.value, base: None };
+        let macros = Macros { variable: &|_| None, file: &|_| Err(io::ErrorKind::NotFound.into()) };
+        assert_eq!(given.resolve(macros, &mut report), Some(Value::List(vec!["a".to_owned()])));
+        let said: Vec<String> = report.diagnostics.iter().map(ToString::to_string).collect();
+        let expected = [
+            "c.yaml:4:5: error: an item of `tokens` is a list or map; write a single value",
+            "c.yaml:5:5: error: `tokens` cannot be read: the variable `NONE` is not set",
+        ];
+        assert_eq!(said, expected);
     }
 
     #[test]

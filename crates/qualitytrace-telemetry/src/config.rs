@@ -9,6 +9,8 @@ mod draft;
 mod endpoint;
 mod environment;
 pub(crate) mod features;
+mod given;
+mod key;
 mod metrics;
 mod propagators;
 mod settings;

@@ -4,7 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme, SupportedProtocolVersion,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
     pki_types::{
         CertificateDer, PrivateKeyDer, ServerName, UnixTime,
@@ -103,6 +106,25 @@ pub fn client(
     Ok(config)
 }
 
+/// Makes a client look for this name in the certificate of its peer, instead of the host that it connects to. `trust` is
+/// the one that the client was built with.
+pub(crate) fn expect_name(
+    config: &mut ClientConfig,
+    trust: Trust<'_>,
+    name: ServerName<'static>,
+) -> Result<(), Error> {
+    let roots = match trust {
+        Trust::Anyone => return Ok(()),
+        Trust::System => system(),
+        Trust::Authorities(pem) => Arc::new(authorities(pem)?),
+    };
+    let provider = Arc::clone(config.crypto_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+    let verifier = verifier.map_err(|error| Error::Authorities(error.to_string()))?;
+    config.dangerous().set_certificate_verifier(Arc::new(Named { name, verifier }));
+    Ok(())
+}
+
 /// The authorities of the system, read once: there are many of them.
 fn system() -> Arc<RootCertStore> {
     static STORE: OnceLock<Arc<RootCertStore>> = OnceLock::new();
@@ -162,5 +184,47 @@ impl ServerCertVerifier for Anyone {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// A verifier that looks for one name in every certificate, whatever the host is.
+#[derive(Debug)]
+struct Named {
+    name: ServerName<'static>,
+    verifier: Arc<WebPkiServerVerifier>,
+}
+
+impl ServerCertVerifier for Named {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.verifier.verify_server_cert(certificate, intermediates, &self.name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use qualitytrace_config::{
-    Diagnostic, File, Given, Layers, Macros, Origin, Position, Report, Severity, Value, nearest, same_key,
+    Diagnostic, File, Given, Kind, Layers, Macros, Origin, Position, Report, Severity, Value, nearest,
+    same_key,
 };
 use qualitytrace_telemetry::config::{self as telemetry, Sources};
 
@@ -92,9 +93,9 @@ impl Resolved {
 }
 
 impl Inputs {
-    /// Uses the environment of this process.
+    /// Uses the environment of this process, without variables that are not UTF-8.
     pub fn of_process(file: Option<PathBuf>, flags: Vec<(String, String)>) -> Self {
-        Self { file, flags, environment: std::env::vars().collect() }
+        Self { file, flags, environment: Sources::default().with_environment().environment }
     }
 
     /// Reads everything. Fails only when the file cannot be read; errors in its content are among the diagnostics.
@@ -170,14 +171,13 @@ impl Inputs {
         let mut origins: BTreeMap<&str, Origin> = BTreeMap::new();
         let variable = |name: &str| self.environment.get(name).cloned();
         let macros = Macros { variable: &variable, file: &|path| std::fs::read_to_string(path) };
-        let resolve = |given| Given::resolve(given, macros, report).map(|value| (given, value));
-        let resolved: Vec<(&Given, Value)> = layers.iter().filter_map(resolve).collect();
-        for (given, value) in resolved {
+        for given in layers.iter() {
             let origin = &given.value.origin;
             let Some(setting) = SETTINGS.iter().find(|setting| setting.is_called(&given.key)) else {
-                unknown(given, &value, report);
+                unknown(given, report);
                 continue;
             };
+            let Some(value) = given.resolve(macros, report) else { continue };
             // The same setting under two names: the layer of higher precedence wins.
             if value == Value::Nothing || origins.get(setting.key).is_some_and(|other| other > origin) {
                 continue;
@@ -315,7 +315,7 @@ const METRICS: &str = "metrics.open-telemetry";
 
 /// Reports an unknown key: an error where it looks like a setting of ours, a warning elsewhere, because files of
 /// Tracetest may hold keys of any version.
-fn unknown(given: &Given, value: &Value, report: &mut Report) {
+fn unknown(given: &Given, report: &mut Report) {
     let (key, origin) = (given.key.as_str(), &given.value.origin);
     let below = |block: &str| is_below(key, block);
     // Extension keys hold YAML anchors that are merged into other blocks.
@@ -333,7 +333,7 @@ fn unknown(given: &Given, value: &Value, report: &mut Report) {
     let is_block = SETTINGS
         .iter()
         .any(|setting| setting.key.split_once('.').is_some_and(|(block, _)| same_key(block, key)));
-    if *value == Value::Nothing && is_block {
+    if matches!(given.value.kind, Kind::Null | Kind::Map(_)) && is_block {
         return;
     }
     // Blocks of the telemetry have only one spelling.

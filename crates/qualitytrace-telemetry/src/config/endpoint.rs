@@ -7,7 +7,7 @@ use crate::redact;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Resolved {
     pub(crate) url: String,
-    /// The path that gRPC ignores.
+    /// The path that gRPC ignores, for display.
     pub(crate) ignored_path: Option<String>,
     /// Whether it has an HTTP path of its own, which is used as it is: no other signal can go there.
     pub(crate) own_path: bool,
@@ -23,21 +23,18 @@ pub(crate) fn default(transport: Transport) -> &'static str {
 
 /// The address of one signal; the error completes a sentence.
 pub(crate) fn resolve(transport: Transport, text: &str, signal: Signal) -> Result<Resolved, String> {
-    let (base, path) = split(text)?;
+    let address = split(text)?;
     match transport {
-        Transport::Grpc => Ok(Resolved {
-            url: base,
-            ignored_path: (!path.is_empty() && path != "/").then_some(path),
-            own_path: false,
-        }),
+        Transport::Grpc => Ok(address.without_path()),
         Transport::Http => {
+            let Address { base, path, query } = address;
             let trimmed = path.trim_end_matches('/');
             let known = Signal::ALL.iter().find_map(|other| trimmed.strip_suffix(&tail(*other)));
             let own_path = known.is_none() && !trimmed.is_empty();
             let url = match known {
-                Some(prefix) => format!("{base}{prefix}{}", tail(signal)),
-                None if own_path => format!("{base}{path}"),
-                None => format!("{base}{}", tail(signal)),
+                Some(prefix) => format!("{base}{prefix}{}{query}", tail(signal)),
+                None if own_path => format!("{base}{path}{query}"),
+                None => format!("{base}{}{query}", tail(signal)),
             };
             Ok(Resolved { url, ignored_path: None, own_path })
         }
@@ -46,35 +43,27 @@ pub(crate) fn resolve(transport: Transport, text: &str, signal: Signal) -> Resul
 
 /// The address exactly as it is written (the rule for `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` and the declarative format).
 pub(crate) fn verbatim(transport: Transport, text: &str) -> Result<Resolved, String> {
-    let (base, path) = split(text)?;
+    let address = split(text)?;
     Ok(match transport {
-        Transport::Grpc => Resolved {
-            url: base,
-            ignored_path: (!path.is_empty() && path != "/").then_some(path),
-            own_path: false,
-        },
-        Transport::Http => Resolved {
-            url: format!("{base}{}", if path.is_empty() { "/" } else { &path }),
-            ignored_path: None,
-            own_path: true,
-        },
+        Transport::Grpc => address.without_path(),
+        Transport::Http => {
+            let Address { base, path, query } = address;
+            let path = if path.is_empty() { "/" } else { path };
+            Resolved { url: format!("{base}{path}{query}"), ignored_path: None, own_path: true }
+        }
     })
 }
 
 /// The base with `/v1/...` appended whatever its path is (the rule for `OTEL_EXPORTER_OTLP_ENDPOINT`).
 pub(crate) fn appended(transport: Transport, text: &str, signal: Signal) -> Result<Resolved, String> {
-    let (base, path) = split(text)?;
+    let address = split(text)?;
     Ok(match transport {
-        Transport::Grpc => Resolved {
-            url: base,
-            ignored_path: (!path.is_empty() && path != "/").then_some(path),
-            own_path: false,
-        },
-        Transport::Http => Resolved {
-            url: format!("{base}{}{}", path.trim_end_matches('/'), tail(signal)),
-            ignored_path: None,
-            own_path: false,
-        },
+        Transport::Grpc => address.without_path(),
+        Transport::Http => {
+            let Address { base, path, query } = address;
+            let url = format!("{base}{}{}{query}", path.trim_end_matches('/'), tail(signal));
+            Resolved { url, ignored_path: None, own_path: false }
+        }
     })
 }
 
@@ -90,8 +79,27 @@ fn tail(signal: Signal) -> String {
     format!("/v1/{}", signal.name())
 }
 
-/// Splits into scheme with host, and path. Without a scheme the connection is plain.
-fn split(text: &str) -> Result<(String, String), String> {
+/// An address in parts.
+struct Address<'a> {
+    /// The scheme and the host.
+    base: String,
+    path: &'a str,
+    /// The query with its `?`; it often contains a secret.
+    query: &'a str,
+}
+
+impl Address<'_> {
+    /// The address for gRPC, which has no path.
+    fn without_path(self) -> Resolved {
+        let ignored = format!("{}{}", self.path, self.query);
+        let is_empty = ignored.is_empty() || ignored == "/";
+        let ignored_path = (!is_empty).then(|| redact::query(&ignored, |_| true).into_owned());
+        Resolved { url: self.base, ignored_path, own_path: false }
+    }
+}
+
+/// Splits an address. Without a scheme the connection is plain.
+fn split(text: &str) -> Result<Address<'_>, String> {
     let text = text.trim();
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
@@ -100,16 +108,15 @@ fn split(text: &str) -> Result<(String, String), String> {
     if scheme != "http" && scheme != "https" {
         return Err(format!("its scheme is `{scheme}`, expected `http` or `https`"));
     }
-    let (authority, path) = match rest.find('/') {
-        Some(at) => rest.split_at(at),
-        None => (rest, ""),
-    };
+    let at = |text: &str, ends: &[char]| text.find(ends).unwrap_or(text.len());
+    let (authority, rest) = rest.split_at(at(rest, &['/', '?', '#']));
+    let (path, query) = rest.split_at(at(rest, &['?', '#']));
     if authority.is_empty() {
         return Err("it has no host".to_owned());
     }
-    let url = format!("{scheme}://{authority}");
+    let base = format!("{scheme}://{authority}");
     let uri =
-        http::Uri::try_from(format!("{url}{path}")).map_err(|error| format!("it is not a URL: {error}"))?;
+        http::Uri::try_from(format!("{base}{rest}")).map_err(|error| format!("it is not a URL: {error}"))?;
     match uri.authority() {
         Some(found) if found.host().is_empty() => Err("it has no host".to_owned()),
         Some(found) if found.as_str().ends_with(':') => Err("its port is missing".to_owned()),
@@ -123,7 +130,7 @@ fn split(text: &str) -> Result<(String, String), String> {
                 Some(port) if !matches!(port.parse::<u16>(), Ok(1..)) => {
                     Err(format!("its port is `{port}`, expected a number from 1 to 65535"))
                 }
-                Some(_) | None => Ok((url, path.to_owned())),
+                Some(_) | None => Ok(Address { base, path, query }),
             }
         }
         None => Err("it has no host".to_owned()),
@@ -132,7 +139,7 @@ fn split(text: &str) -> Result<(String, String), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Signal, Transport, resolve};
+    use super::{Signal, Transport, appended, resolve};
 
     fn check(transport: Transport, text: &str, signal: Signal, url: &str, own_path: bool) {
         let resolved = resolve(transport, text, signal).unwrap();
@@ -158,10 +165,28 @@ mod tests {
     }
 
     #[test]
+    fn a_query_stays_behind_the_path() {
+        use Signal::{Logs, Traces};
+        use Transport::Http;
+        check(Http, "https://c?k=v", Traces, "https://c/v1/traces?k=v", false);
+        check(Http, "https://c/v1/traces?k=a/b", Logs, "https://c/v1/logs?k=a/b", false);
+        check(Http, "https://c/own?k=v", Traces, "https://c/own?k=v", true);
+        let appended = appended(Http, "https://c/base/?k=v", Logs).unwrap();
+        assert_eq!(appended.url, "https://c/base/v1/logs?k=v");
+    }
+
+    #[test]
     fn grpc_has_no_path() {
         let resolved = resolve(Transport::Grpc, "https://127.0.0.1/otel", Signal::Traces).unwrap();
         assert_eq!(resolved.url, "https://127.0.0.1");
         assert_eq!(resolved.ignored_path.as_deref(), Some("/otel"));
+        for (text, ignored) in
+            [("https://c/otlp?api-key=s3cret", "/otlp?api-key=***"), ("c:1?k=s3cret", "?k=***")]
+        {
+            let resolved = resolve(Transport::Grpc, text, Signal::Traces).unwrap();
+            assert_eq!(resolved.ignored_path.as_deref(), Some(ignored));
+            assert!(!resolved.url.contains("s3cret"), "{}", resolved.url);
+        }
         check(Transport::Grpc, "otel-collector:4317", Signal::Traces, "http://otel-collector:4317", false);
     }
 

@@ -184,7 +184,10 @@ fn resource(variables: &mut Variables, config: &mut Config) {
     if let Some((text, origin)) = variables.get("OTEL_RESOURCE_ATTRIBUTES") {
         for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
             match pair.split_once('=').and_then(|(k, v)| Some((k.trim(), value::percent_decode(v.trim())?))) {
-                Some(("service.name", name)) => config.service_name = name,
+                Some(("service.name", name)) => {
+                    config.service_name = name;
+                    config.origins.insert("telemetry.service-name".to_owned(), origin.clone());
+                }
                 Some((key, text)) if !key.is_empty() => config.resource.push((key.to_owned(), text.into())),
                 Some(_) | None => variables.warn(&origin, pair, "key=value pairs, percent-encoded"),
             }

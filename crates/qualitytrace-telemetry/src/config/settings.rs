@@ -7,8 +7,9 @@ use qualitytrace_config::{Given, Kind, Macros, Origin, Report, Severity};
 use super::{
     Header, Level, Role, Signal, Sink, Transport,
     draft::{Dialect, SinkDraft},
-    endpoint,
-    slot::{self, Slot},
+    endpoint, given,
+    key::below,
+    slot::Slot,
     table::{SETTINGS, Setting, VIEW_SETTINGS, expected, find},
     value,
 };
@@ -23,7 +24,7 @@ pub(crate) struct RawSettings {
 impl RawSettings {
     /// Adds a setting of a sink; returns `false` for an unknown name.
     pub(crate) fn take(&mut self, path: &str, given: Given) -> bool {
-        if let Some(name) = path.strip_prefix("headers.") {
+        if let Some(name) = below(path, "headers.") {
             self.headers.insert(name.to_ascii_lowercase(), given);
             return true;
         }
@@ -39,6 +40,11 @@ impl RawSettings {
         let Some(setting) = find(table, path) else { return false };
         self.settings.insert(setting.name, given);
         true
+    }
+
+    /// What is given for a setting; a key without a value counts as unset.
+    pub(super) fn get(&self, name: &str) -> Option<&Given> {
+        self.settings.get(name).filter(|given| !matches!(given.value.kind, Kind::Null))
     }
 }
 
@@ -58,22 +64,8 @@ impl<'a> Reader<'a> {
 
 impl Reader<'_> {
     fn text(&mut self, name: &'static str) -> Option<(String, Given)> {
-        let given = self.raw.settings.get(name)?.clone();
-        let text = match &given.value.kind {
-            Kind::Scalar(text) => text.clone(),
-            Kind::Null => return None,
-            Kind::List(_) | Kind::Map(_) => {
-                self.report.bad_value(
-                    Severity::Error,
-                    &given.value.origin,
-                    &given.key,
-                    "a list or map",
-                    expected(name),
-                );
-                return None;
-            }
-        };
-        let text = given.expand(&text, self.macros, self.report)?;
+        let given = self.raw.get(name)?.clone();
+        let text = given::text(&given, expected(name), self.macros, self.report)?;
         self.origins.insert(name.to_owned(), given.value.origin.clone());
         Some((text, given))
     }
@@ -98,14 +90,18 @@ impl Reader<'_> {
 
     /// Reports an invalid value.
     pub(super) fn bad(&mut self, name: &'static str, text: &str) {
-        if let Some(given) = self.raw.settings.get(name) {
+        if let Some(given) = self.raw.get(name) {
             self.report.bad_value(Severity::Error, &given.value.origin, &given.key, text, expected(name));
         }
     }
 
+    /// All headers. Lines replace the single headers of lower layers, and a single header replaces
+    /// the line of its name.
     fn headers(&mut self) -> Vec<Header> {
-        let mut headers = Vec::new();
-        if let Some(given) = self.raw.settings.get("headers").cloned() {
+        let mut headers: Vec<Header> = Vec::new();
+        let lines = self.raw.get("headers").cloned();
+        let layer = lines.as_ref().map_or(0, |given| given.value.origin.layer());
+        if let Some(given) = lines {
             self.origins.insert("headers".to_owned(), given.value.origin.clone());
             let lines = match &given.value.kind {
                 Kind::List(items) => items.clone(),
@@ -132,16 +128,17 @@ impl Reader<'_> {
                 }
             }
         }
-        for (name, given) in &self.raw.headers {
-            let Kind::Scalar(text) = &given.value.kind else {
-                continue;
-            };
-            let Some(text) = given.expand(text, self.macros, self.report) else {
+        for (name, given) in self.raw.headers.iter().filter(|(_, given)| given.value.origin.layer() >= layer)
+        {
+            let Some(text) = given::text(given, "a text", self.macros, self.report) else {
                 continue;
             };
             self.origins.insert("headers".to_owned(), given.value.origin.clone());
             match value::header(name, &text) {
-                Ok(header) => headers.push(header),
+                Ok(header) => {
+                    headers.retain(|line| line.name != header.name);
+                    headers.push(header);
+                }
                 Err(why) => {
                     let message = format!("`{}` is not a header that can be sent", given.key);
                     self.report.error(&given.value.origin, &given.key, message, Some(why));
@@ -152,19 +149,10 @@ impl Reader<'_> {
     }
 
     fn list(&mut self, name: &'static str) -> Option<Vec<String>> {
-        let given = self.raw.settings.get(name)?.clone();
+        let given = self.raw.get(name)?;
+        let items = given::items(given, expected(name), self.macros, self.report)?;
         self.origins.insert(name.to_owned(), given.value.origin.clone());
-        Some(match given.value.kind {
-            Kind::List(items) => items
-                .into_iter()
-                .filter_map(|item| match item.kind {
-                    Kind::Scalar(text) => Some(text),
-                    Kind::Null | Kind::List(_) | Kind::Map(_) => None,
-                })
-                .collect(),
-            Kind::Scalar(text) => slot::split(&text),
-            Kind::Null | Kind::Map(_) => Vec::new(),
-        })
+        Some(items.into_iter().map(|(item, _)| item).collect())
     }
 
     /// Reads the settings that have a field; returns the names of those that are invalid.
@@ -276,7 +264,7 @@ impl Reader<'_> {
     /// Warns of an endpoint without a transport: most likely a mistake.
     fn without_transport(&mut self, id: &str) {
         let names = ["endpoint", "endpoint.metrics"];
-        let Some(given) = names.iter().find_map(|name| self.raw.settings.get(name)) else { return };
+        let Some(given) = names.iter().find_map(|name| self.raw.get(name)) else { return };
         let message = format!("`{}` has no effect: `{id}` has no `transport`", given.key);
         let help = Some("set it to `grpc` or `http`, or to `disable`".to_owned());
         self.report.push(Severity::Warning, &given.value.origin, &given.key, message, help);
@@ -303,7 +291,7 @@ impl Reader<'_> {
         };
         let common = self.text("endpoint");
         if common.is_none() && (sink.transport == Transport::Http || dialect == Dialect::Exporter) {
-            let explicit = wanted.iter().all(|signal| self.raw.settings.contains_key(own(*signal)));
+            let explicit = wanted.iter().all(|signal| self.raw.get(own(*signal)).is_some());
             if !explicit {
                 let origin = self.anywhere();
                 self.report.error(&origin, "endpoint", format!("`{}` has no `endpoint`", sink.id), None);

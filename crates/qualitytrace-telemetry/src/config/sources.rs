@@ -6,17 +6,18 @@ use std::{
 };
 
 use qualitytrace_config::{
-    Diagnostic, File, Given, Kind, Layers, Located, Macros, Origin, Report, Severity, layer::normalised,
-    nearest, same_key,
+    Diagnostic, File, Given, Kind, Layers, Macros, Origin, Report, Severity, nearest, same_key,
 };
 
 use super::{
     Config, Role, declarative,
     draft::Dialect,
-    environment, features, propagators,
+    environment, features, given,
+    key::{Block, Key, ROLES, fold, owned},
+    propagators,
     settings::{RawSettings, Reader},
-    slot::Slot,
-    table::{SETTINGS, Setting, VIEW_SETTINGS, process_keys},
+    slot,
+    table::{SETTINGS, process_keys},
 };
 
 /// The inputs of a configuration. A flag overrides a variable, a variable overrides a file, and a later file overrides
@@ -79,9 +80,6 @@ impl Sources {
 /// The prefixes of variables that set keys.
 const PREFIXES: [&str; 2] = ["TRACETEST_", "QUALITYTRACE_"];
 
-/// Keys of older configurations that have no effect here.
-const OBSOLETE: [&str; 3] = ["telemetry.profiler.", "telemetry.dataStores.", "server.telemetry.dataStore"];
-
 /// The result of reading files that hold settings of the embedding server, too.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -107,9 +105,11 @@ impl Sources {
         for file in &self.files {
             layers.add_file(file, is_known, report);
         }
-        layers.add_variables(&self.environment, &PREFIXES, self.settable(keys, &layers));
+        layers.add_variables(&self.environment, &PREFIXES, &self.settable(keys, &layers));
         layers.add_flags(&self.flags);
-        let mut config = self.resolve(&layers, report);
+        let variable = |name: &str| self.environment.get(name).cloned();
+        let macros = Macros { variable: &variable, file: &|path| std::fs::read_to_string(path) };
+        let mut config = self.resolve(&layers, macros, report);
         let texts = self.files.iter().map(|file| file.text.as_str());
         match environment::config_file(&self.environment, report) {
             Some((path, origin)) => {
@@ -122,6 +122,8 @@ impl Sources {
                 environment::read(&self.environment, &mut config, report);
             }
         }
+        // Standard variables and the declarative file override files, and flags override them.
+        process(&layers, true, macros, &mut config, report);
         features::check(&config, report);
         layers.retain(|key| !owned(key));
         Reading { config, server: layers }
@@ -132,28 +134,22 @@ impl Sources {
     fn settable(&self, known: &[&str], layers: &Layers) -> BTreeSet<String> {
         let flags = self.flags.iter().map(|(key, _)| key.clone());
         let mut keys: BTreeSet<String> = layers.iter().map(|given| given.key.clone()).chain(flags).collect();
-        let sinks: BTreeSet<String> = keys.iter().filter_map(|key| sink_prefix(key)).collect();
-        for sink in &sinks {
-            keys.extend(SETTINGS.iter().map(|setting| format!("{sink}.{}", setting.name)));
-        }
-        let views: BTreeSet<String> = keys.iter().filter_map(|key| view_prefix(key)).collect();
-        for view in &views {
-            keys.extend(VIEW_SETTINGS.iter().map(|setting| format!("{view}.{}", setting.name)));
-        }
+        let blocks: BTreeSet<Block<'_>> = keys.iter().filter_map(|key| Key::of(key).block()).collect();
+        let settings: Vec<String> = blocks.into_iter().flat_map(Block::keys).collect();
+        keys.extend(settings);
+        keys.extend(Block::Metrics.keys());
         keys.extend(process_keys().map(|setting| setting.name.to_owned()));
-        keys.extend(["server.telemetry.exporter", "server.telemetry.applicationExporter"].map(str::to_owned));
-        keys.extend(SETTINGS.iter().map(|setting| format!("metrics.open-telemetry.{}", setting.name)));
+        keys.extend(ROLES.map(|(key, _)| key.to_owned()));
         keys.extend(known.iter().map(|&key| key.to_owned()));
         keys
     }
 
-    fn resolve(&self, layers: &Layers, report: &mut Report) -> Config {
+    fn resolve(&self, layers: &Layers, macros: Macros<'_>, report: &mut Report) -> Config {
         let mut config = Config::new(self.defaults.service_name.clone());
         config.service_version.clone_from(&self.defaults.service_version);
         config.spool_path.clone_from(&self.defaults.spool_path);
-        let Gathered { exporters, tracers, metrics, views, mut roles } = gather(layers, &mut config, report);
-        let variable = |name: &str| self.environment.get(name).cloned();
-        let macros = Macros { variable: &variable, file: &|path| std::fs::read_to_string(path) };
+        process(layers, false, macros, &mut config, report);
+        let Gathered { exporters, tracers, metrics, views, roles } = gather(layers, report);
         for (name, raw) in &views {
             let reader = Reader::new(raw, macros, report);
             config.metrics.views.extend(reader.view(name));
@@ -162,19 +158,19 @@ impl Sources {
             let reader = Reader::new(raw, macros, report);
             config.sinks.extend(reader.sink(id, role, dialect));
         };
-        roles.sort_by_key(|(role, _)| *role == Role::Application);
+        let names: Vec<&str> = exporters.keys().map(String::as_str).collect();
+        let allowed =
+            if names.is_empty() { "a name under `telemetry.exporters`".to_owned() } else { names.join("|") };
+        let name_of = |(role, given)| Some((role, given, given::text(given, &allowed, macros, report)?));
+        let mut roles: Vec<(Role, &Given, String)> = roles.into_iter().filter_map(name_of).collect();
+        roles.sort_by_key(|(role, ..)| *role == Role::Application);
         // An exporter that no role uses must still be valid.
-        let used = |name: &str| {
-            roles.iter().any(|(_, given)| matches!(&given.value.kind, Kind::Scalar(used) if used.eq_ignore_ascii_case(name)))
-        };
+        let used = |name: &str| roles.iter().any(|(.., used)| used.eq_ignore_ascii_case(name));
         for (name, raw) in exporters.iter().filter(|(name, _)| !used(name)) {
             let reader = Reader::new(raw, macros, report);
             let _ = reader.sink(name, Role::Server, Dialect::Exporter);
         }
-        for (role, given) in roles {
-            let Kind::Scalar(name) = &given.value.kind else {
-                continue;
-            };
+        for (role, given, name) in &roles {
             let found = exporters.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
             match found {
                 _ if name.is_empty() => {}
@@ -183,15 +179,9 @@ impl Sources {
                         Role::Server => name.clone(),
                         Role::Application => format!("{name}/application"),
                     };
-                    sink(raw, &id, role, Dialect::Exporter, report);
+                    sink(raw, &id, *role, Dialect::Exporter, report);
                 }
                 None => {
-                    let names: Vec<&str> = exporters.keys().map(String::as_str).collect();
-                    let allowed = if names.is_empty() {
-                        "a name under `telemetry.exporters`".to_owned()
-                    } else {
-                        names.join("|")
-                    };
                     report.bad_value(Severity::Error, &given.value.origin, &given.key, name, &allowed);
                 }
             }
@@ -216,128 +206,92 @@ struct Gathered<'a> {
     roles: Vec<(Role, &'a Given)>,
 }
 
-fn gather<'a>(layers: &'a Layers, config: &mut Config, report: &mut Report) -> Gathered<'a> {
+fn gather<'a>(layers: &'a Layers, report: &mut Report) -> Gathered<'a> {
     let mut found = Gathered::default();
-    for given in layers.iter() {
+    // Files first: their spelling of a name is the one that is shown.
+    let mut all: Vec<&Given> = layers.iter().collect();
+    all.sort_by(|a, b| a.value.origin.cmp(&b.value.origin));
+    for given in all {
         let key = given.key.as_str();
-        let lower = key.to_ascii_lowercase();
-        if OBSOLETE.iter().any(|prefix| lower.starts_with(&prefix.to_ascii_lowercase())) {
-            report.note(&given.value.origin, key, format!("`{key}` has no effect here"));
-        } else if lower.starts_with("telemetry.exporters.") {
-            let rest = &key["telemetry.exporters.".len()..];
-            exporter(rest, given, &mut found.exporters, report);
-        } else if lower == "server.telemetry.exporter" {
-            found.roles.push((Role::Server, given));
-        } else if lower == "server.telemetry.applicationexporter" {
-            found.roles.push((Role::Application, given));
-        } else if lower.starts_with("metrics.open-telemetry.") {
-            let path = &key["metrics.open-telemetry.".len()..];
-            if !found.metrics.get_or_insert_default().take(path, given.clone()) {
-                unknown(given, "metrics.open-telemetry.", report);
+        match Key::of(key) {
+            Key::Setting(Block::Exporter(name), path) => {
+                exporter(name, path, given, &mut found.exporters, report);
             }
-        } else if lower.starts_with("tracer.") {
-            tracer(&key["tracer.".len()..], given, &mut found.tracers, report);
-        } else if let Some(rest) = below_views(key) {
-            view(rest, given, &mut found.views, report);
-        } else if let Some(setting) = process_keys().find(|setting| setting.is_called(key)) {
-            process(setting, given, config, report);
-        } else if owned(key) && !matches!(given.value.kind, Kind::Null) {
-            let known = process_keys().map(|setting| setting.name).chain([
-                "server.telemetry.exporter",
-                "server.telemetry.applicationExporter",
-                "telemetry.exporters",
-                "telemetry.views",
-            ]);
-            report.unknown_key(&given.value.origin, key, known);
+            Key::Setting(Block::Tracer(id), path) => tracer(id, path, given, &mut found.tracers, report),
+            Key::Setting(Block::Metrics, path) => {
+                if !found.metrics.get_or_insert_default().take(path, given.clone()) {
+                    unknown(given, Block::Metrics, report);
+                }
+            }
+            Key::Setting(Block::View(name), path) => view(name, path, given, &mut found.views, report),
+            Key::Exporter(role) => found.roles.push((role, given)),
+            Key::Obsolete => report.note(&given.value.origin, key, format!("`{key}` has no effect here")),
+            Key::Unknown if !matches!(given.value.kind, Kind::Null) => {
+                let known = process_keys().map(|setting| setting.name);
+                let known = known
+                    .chain(ROLES.map(|(name, _)| name))
+                    .chain(["telemetry.exporters", "telemetry.views"]);
+                report.unknown_key(&given.value.origin, key, known);
+            }
+            Key::Unknown | Key::Process(_) | Key::Foreign => {}
         }
     }
     found
 }
 
-/// Normalises a key. Keys of this crate keep their dashes, since users choose names in them; all others are the same in
-/// any spelling.
-fn fold(key: &str) -> String {
-    if owned(key) {
-        return key.to_ascii_lowercase();
-    }
-    normalised(key)
+/// The settings of this name, in upper or lower case.
+fn named<'a>(blocks: &'a mut BTreeMap<String, RawSettings>, name: &str) -> &'a mut RawSettings {
+    let known = blocks.keys().find(|known| known.eq_ignore_ascii_case(name)).cloned();
+    blocks.entry(known.unwrap_or_else(|| name.to_owned())).or_default()
 }
 
-/// Whether a key belongs to this crate; all others are the embedding server's.
-fn owned(key: &str) -> bool {
-    let lower = key.to_ascii_lowercase();
-    ["telemetry", "server.telemetry", "tracer", "metrics.open-telemetry"].iter().any(|prefix| {
-        lower == *prefix || lower.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'))
-    })
-}
-
-fn sink_prefix(key: &str) -> Option<String> {
-    let parts: Vec<&str> = key.split('.').collect();
-    match parts.as_slice() {
-        ["tracer", id, _, ..] => Some(format!("tracer.{id}")),
-        [t, e, name, _, ..] if t.eq_ignore_ascii_case("telemetry") && e.eq_ignore_ascii_case("exporters") => {
-            Some(format!("telemetry.exporters.{name}"))
-        }
-        _ => None,
+fn exporter(
+    name: &str,
+    path: &str,
+    given: &Given,
+    exporters: &mut BTreeMap<String, RawSettings>,
+    report: &mut Report,
+) {
+    let raw = named(exporters, name);
+    if !path.is_empty() && !raw.take(path, given.clone()) {
+        unknown(given, Block::Exporter(name), report);
     }
 }
 
-fn view_prefix(key: &str) -> Option<String> {
-    let name = below_views(key)?.split_once('.')?.0;
-    Some(format!("telemetry.views.{name}"))
-}
-
-/// The rest of a key after `telemetry.views.`.
-fn below_views(key: &str) -> Option<&str> {
-    let prefix = "telemetry.views.";
-    key.get(..prefix.len()).filter(|start| start.eq_ignore_ascii_case(prefix))?;
-    key.get(prefix.len()..)
-}
-
-/// Reads `<name>.<setting>`, `<name>.exporter.type` or `<name>.exporter.collector.<setting>`.
-fn exporter(rest: &str, given: &Given, exporters: &mut BTreeMap<String, RawSettings>, report: &mut Report) {
-    let (name, path) = rest.split_once('.').unwrap_or((rest, ""));
-    let raw = exporters.entry(name.to_owned()).or_default();
-    if path.is_empty() {
-        return;
-    }
-    let lower = path.to_ascii_lowercase();
-    let path = if lower == "exporter.type" {
-        "type"
-    } else if lower.starts_with("exporter.collector.") {
-        &path["exporter.collector.".len()..]
-    } else {
-        path
-    };
-    if !raw.take(path, given.clone()) {
-        unknown(given, &format!("telemetry.exporters.{name}."), report);
-    }
-}
-
-fn tracer(rest: &str, given: &Given, tracers: &mut BTreeMap<String, RawSettings>, report: &mut Report) {
-    let (id, path) = rest.split_once('.').unwrap_or((rest, ""));
+fn tracer(
+    id: &str,
+    path: &str,
+    given: &Given,
+    tracers: &mut BTreeMap<String, RawSettings>,
+    report: &mut Report,
+) {
     if path.is_empty() && matches!(given.value.kind, Kind::Null | Kind::Map(_)) {
         let message = format!("`{}` is empty: it has no `type` and no `transport`", given.key);
         let help = Some("set `type` to `open-telemetry` and `transport` to `grpc` or `http`".to_owned());
         report.error(&given.value.origin, &given.key, message, help);
         return;
     }
-    let raw = tracers.entry(id.to_owned()).or_default();
+    let raw = named(tracers, id);
     if path.is_empty() || !raw.take(path, given.clone()) {
-        unknown(given, &format!("tracer.{id}."), report);
+        unknown(given, Block::Tracer(id), report);
     }
 }
 
-fn view(rest: &str, given: &Given, views: &mut BTreeMap<String, RawSettings>, report: &mut Report) {
-    let (name, path) = rest.split_once('.').unwrap_or((rest, ""));
-    if !views.entry(name.to_owned()).or_default().take_view(path, given.clone()) {
-        let known: Vec<String> =
-            VIEW_SETTINGS.iter().map(|setting| format!("telemetry.views.{name}.{}", setting.name)).collect();
+fn view(
+    name: &str,
+    path: &str,
+    given: &Given,
+    views: &mut BTreeMap<String, RawSettings>,
+    report: &mut Report,
+) {
+    if !named(views, name).take_view(path, given.clone()) {
+        let known = Block::View(name).keys();
         report.unknown_key(&given.value.origin, &given.key, known.iter().map(String::as_str));
     }
 }
 
-fn unknown(given: &Given, prefix: &str, report: &mut Report) {
+fn unknown(given: &Given, block: Block<'_>, report: &mut Report) {
+    let prefix = block.prefix();
     let path = given.key.get(prefix.len()..).unwrap_or(&given.key);
     let extra = ["serviceName", "metricsReaderInterval", "exporter.type", "exporter.collector.endpoint"];
     let names = extra.iter().copied().chain(SETTINGS.iter().map(|setting| setting.name));
@@ -361,29 +315,24 @@ fn unknown(given: &Given, prefix: &str, report: &mut Report) {
     );
 }
 
-/// The items of a list, or of a comma-separated text.
-fn names(node: &Located) -> Vec<(String, Origin)> {
-    match &node.kind {
-        Kind::Scalar(text) => {
-            text.split(',').map(|name| (name.trim().to_owned(), node.origin.clone())).collect()
+/// Reads the settings of the process that flags set, or those that files and variables set.
+fn process(layers: &Layers, by_flag: bool, macros: Macros<'_>, config: &mut Config, report: &mut Report) {
+    for given in layers.iter().filter(|given| matches!(given.value.origin, Origin::Flag(_)) == by_flag) {
+        let Key::Process(setting) = Key::of(&given.key) else { continue };
+        let Some(slot) = setting.of_process(config) else { continue };
+        let expected = setting.expected();
+        if slot.is_list() {
+            let Some(items) = given::items(given, expected, macros, report) else { continue };
+            let names = |(item, origin): (String, Origin)| {
+                slot::split(&item).into_iter().map(move |name| (name, origin.clone()))
+            };
+            propagators::read(items.into_iter().flat_map(names).collect(), &given.key, config, report);
+        } else if let Some(text) = given::text(given, expected, macros, report) {
+            let origin = &given.value.origin;
+            if slot.set(&text, given.base.as_deref()).is_none() {
+                report.bad_value(Severity::Error, origin, &given.key, &text, expected);
+            }
+            config.origins.insert(setting.name.to_owned(), origin.clone());
         }
-        Kind::List(items) => items.iter().flat_map(names).collect(),
-        Kind::Null | Kind::Map(_) => Vec::new(),
     }
-}
-
-/// Reads a setting of the process.
-fn process(setting: &Setting, given: &Given, config: &mut Config, report: &mut Report) {
-    let Some(slot) = setting.of_process(config) else { return };
-    if let Slot::Propagators(_) = slot {
-        return propagators::read(names(&given.value), &given.key, config, report);
-    }
-    let Kind::Scalar(text) = &given.value.kind else {
-        return;
-    };
-    let origin = &given.value.origin;
-    if slot.set(text, given.base.as_deref()).is_none() {
-        report.bad_value(Severity::Error, origin, &given.key, text, setting.expected());
-    }
-    config.origins.insert(setting.name.to_owned(), origin.clone());
 }

@@ -54,7 +54,7 @@ impl Reader<'_> {
     /// Reports parameters of another aggregation.
     fn refuse(&mut self, names: &[&'static str], aggregation: &str) {
         for name in names {
-            let Some(given) = self.raw.settings.get(name) else { continue };
+            let Some(given) = self.raw.get(name) else { continue };
             let message = format!("`{}` belongs to another aggregation", given.key);
             let help = Some(format!("set `aggregation` to `{aggregation}`"));
             self.report.error(&given.value.origin, &given.key, message, help);

@@ -228,6 +228,103 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
+fn a_setting_without_a_value_is_unset() {
+    let text = |value: &str| {
+        format!(
+            "telemetry:\n  propagators:{value}\n  service-name:\ntracer:\n  a:\n    type: otel\n    transport: grpc\n    redact:{value}\n    headers:\n"
+        )
+    };
+    let unset = good("c.yaml", &text("\n    # - all.of.it"));
+    let plain = good("c.yaml", "tracer: {a: {type: otel, transport: grpc}}");
+    assert_eq!(unset.propagators, plain.propagators);
+    assert_eq!(unset.sinks[0].redact, plain.sinks[0].redact);
+    assert!(!plain.sinks[0].redact.is_empty());
+    assert_eq!(unset.service_name, "test");
+    let none = good("c.yaml", &text(" []"));
+    assert_eq!((none.propagators.to_string().as_str(), none.sinks[0].redact.len()), ("none", 0));
+    let no_address = "tracer:\n  a:\n    type: otel\n    transport: http\n    endpoint.traces:\n";
+    assert!(
+        said("c.yaml", no_address).contains("`tracer.a` has no `endpoint`"),
+        "{}",
+        said("c.yaml", no_address)
+    );
+}
+
+#[test]
+fn macros_are_replaced_in_every_setting() {
+    let text = "
+telemetry:
+  service-name: 'shop-%{env:STAGE}%'
+  spool.path: '%{env:STATE}%/spool'
+  propagators: ['%{env:FORMATS}%', xray]
+  exporters: {main: {endpoint: 'c:1', redact: ['%{env:STAGE}%.*', other], targets: '%{env:TARGETS}%'}}
+server: {telemetry: {exporter: '%{env:EXPORTER}%'}}";
+    let environment = [
+        ("STAGE", "dev"),
+        ("STATE", "/var/lib/shop"),
+        ("FORMATS", "b3,jaeger"),
+        ("TARGETS", "h2=debug,hyper=info"),
+        ("EXPORTER", "main"),
+    ];
+    let (config, diagnostics) = read(&[("c.yaml", text)], &environment, &[]);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    assert_eq!(config.service_name, "shop-dev");
+    assert_eq!(config.spool_path.unwrap().to_str(), Some("/var/lib/shop/spool"));
+    assert_eq!(config.propagators.to_string(), "b3, jaeger, xray");
+    assert_eq!(config.sinks[0].redact, ["dev.*", "other"]);
+    assert_eq!(config.sinks[0].targets.len(), 2);
+    assert_eq!(
+        said("c.yaml", "telemetry:\n  propagators:\n    - b3\n    - '%{env:NONE}%'\n"),
+        "c.yaml:4:7: error: `telemetry.propagators` cannot be read: the variable `NONE` is not set"
+    );
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_named_with_its_place() {
+    let check = |text: &str, expected: &str| assert_eq!(said("c.yaml", text), expected);
+    check(
+        "telemetry:\n  service-name: [a, b]\n",
+        "c.yaml:2:17: error: `telemetry.service-name` cannot be `a list or map`: expected a text",
+    );
+    check(
+        "server:\n  telemetry:\n    exporter: [a]\n",
+        "c.yaml:3:15: error: `server.telemetry.exporter` cannot be `a list or map`: expected a name under `telemetry.exporters`",
+    );
+    check(
+        "telemetry:\n  propagators: [b3, [xray]]\n",
+        "c.yaml:2:21: error: an item of `telemetry.propagators` is a list or map; write a single value",
+    );
+    let tracer = "tracer:\n  a:\n    type: otel\n    transport: grpc\n";
+    check(
+        &format!("{tracer}    redact: {{}}\n"),
+        "c.yaml:5:13: error: `tracer.a.redact` cannot be `a map`: expected a list of attribute keys, `*` stands for any text",
+    );
+    check(
+        &format!("{tracer}    headers: {{x-a: [b]}}\n"),
+        "c.yaml:5:20: error: `tracer.a.headers.x-a` cannot be `a list or map`: expected a text",
+    );
+}
+
+#[test]
+fn notes_about_an_endpoint_keep_its_query_secret() {
+    let grpc = "[tracer.a]\ntype = \"otel\"\ntransport = \"grpc\"\nendpoint = \"https://api.vendor.io/otlp?api-key=s3cret\"\n";
+    assert_eq!(
+        said("t.toml", grpc),
+        "t.toml:4:12: note: the path `/otlp?api-key=***` of `tracer.a.endpoint` is ignored: gRPC has none"
+    );
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://api.vendor.io?api-key=s3cret"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+    ];
+    let (config, diagnostics) = read(&[], &variables, &[]);
+    assert!(
+        diagnostics.iter().all(|diagnostic| !diagnostic.to_string().contains("s3cret")),
+        "{diagnostics:?}"
+    );
+    assert_eq!(config.sinks[0].endpoints[&Signal::Traces], "https://api.vendor.io");
+}
+
+#[test]
 fn keys_of_the_rest_of_the_server_are_left_alone() {
     assert_eq!(said("c.yaml", "postgres:\n  host: h\nserver:\n  httpPort: 1\npoolingConfig: {a: 1}\n"), "");
 }

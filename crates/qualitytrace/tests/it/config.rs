@@ -1,5 +1,6 @@
 //! Settings from files, variables and flags, as the program reads them.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
@@ -19,7 +20,7 @@ pub(crate) struct Said {
 /// A folder with files, in which commands run with their own environment.
 pub(crate) struct TestFolder {
     pub(crate) folder: tempfile::TempDir,
-    variables: Vec<(&'static str, String)>,
+    variables: Vec<(&'static str, OsString)>,
 }
 
 impl TestFolder {
@@ -33,8 +34,8 @@ impl TestFolder {
         Self { folder, variables: Vec::new() }
     }
 
-    pub(crate) fn set(mut self, name: &'static str, value: &str) -> Self {
-        self.variables.push((name, value.to_owned()));
+    pub(crate) fn set(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.variables.push((name, value.into()));
         self
     }
 
@@ -85,6 +86,15 @@ fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
     assert_eq!(folder.shown(key, &[]), pair("3MiB", "QUALITYTRACE_LIMITS_BODY_BYTES"));
     assert_eq!(folder.shown(key, &["--limits.bodyBytes", "4MiB"]), pair("4MiB", "--limits.bodyBytes"));
     assert_eq!(folder.shown(key, &["--set", "limits.body-bytes=5MiB"]), pair("5MiB", "--limits.body-bytes"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_variable_that_is_not_utf8_does_not_stop_the_program() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let odd = || OsString::from_vec(b"\xff".to_vec());
+    let folder = TestFolder::with(&[]).set("X", odd()).set("QUALITYTRACE_SERVER_HTTPPORT", odd());
+    assert_eq!(folder.shown("server.httpPort", &[]), pair("11633", "default"));
 }
 
 #[test]
