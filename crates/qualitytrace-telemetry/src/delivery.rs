@@ -26,6 +26,9 @@ use circuit::{Circuit, CircuitState, Policy};
 use complaint::{Complaints, Kind};
 use transports::Transports;
 
+/// Bytes that are moved at a time from the spool of an earlier folder, while requests wait.
+const MIGRATE: usize = 16 << 20;
+
 /// The mode of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -37,16 +40,16 @@ pub(crate) enum Mode {
     /// The sink was removed from the configuration: sends everything, with the usual backoff between attempts; ends
     /// when the queue is empty or at the deadline.
     Retire(Instant),
-    /// Takes nothing new; ends when the requests in flight have their responses.
-    Stop,
+    /// Takes nothing new; ends when the requests in flight have their responses, or at the deadline.
+    Stop(Instant),
 }
 
 impl Mode {
     /// The time at which it ends, whatever is left.
     fn deadline(self) -> Option<Instant> {
         match self {
-            Self::Flush(deadline) | Self::Retire(deadline) => Some(deadline),
-            Self::Run | Self::Stop => None,
+            Self::Flush(deadline) | Self::Retire(deadline) | Self::Stop(deadline) => Some(deadline),
+            Self::Run => None,
         }
     }
 }
@@ -55,9 +58,9 @@ impl Mode {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Health {
-    /// Whether the receiver is believed to be reachable.
+    /// Whether the receiver is believed to be reachable. Each signal has a circuit of its own; this is the worst.
     pub circuit: CircuitState,
-    /// Requests in a row that failed or were refused.
+    /// Requests of a signal in a row that failed or were refused.
     pub failures: u32,
     /// The last failure, refusal or warning.
     pub last_problem: Option<String>,
@@ -132,10 +135,11 @@ impl Delivery {
             threshold: self.sink.delivery.retry_circuit,
         };
         let mut transports = Transports::new(&self.sink, std::mem::take(&mut self.former));
-        let mut circuit = Circuit::new();
+        let mut circuits = Signal::ALL.map(|_| Circuit::new());
         let mut requests = FuturesUnordered::new();
+        let mut in_flight = [0_usize; 3];
         let mut housekeeping = Instant::now();
-        let mut tried_at_end = false;
+        let mut tried_at_end = [false; 3];
         // The sender of the mode is gone. Requests in flight still get their responses.
         let mut orphaned = false;
         loop {
@@ -143,7 +147,7 @@ impl Delivery {
             let now = Instant::now();
             if now >= housekeeping {
                 self.queue.expire(SystemTime::now());
-                if self.queue.wants_spool() {
+                if self.queue.uses_disk() {
                     let (queue, resource) = (self.queue.clone(), self.resource.clone());
                     let sync = self.sink.limits.spool_sync == Sync::Interval;
                     let _ = tokio::task::spawn_blocking(move || tend(&queue, &resource, sync)).await;
@@ -158,51 +162,59 @@ impl Delivery {
                 throttle: self.sink.delivery.throttle,
                 flush: mode.deadline().is_some(),
             };
-            let mut slots = circuit.slots(policy, self.sink.delivery.in_flight, now);
-            match mode {
-                Mode::Stop => slots = 0,
-                // A flush does not wait for the backoff to pass: one attempt is made at once.
-                Mode::Flush(_) if !tried_at_end => {
-                    tried_at_end = true;
-                    slots = slots.max(1);
+            let mut wake = mode.deadline().map_or(housekeeping, |deadline| housekeeping.min(deadline));
+            for signal in Signal::ALL.into_iter().filter(|_| !matches!(mode, Mode::Stop(_))) {
+                let (circuit, in_flight) = (&mut circuits[signal as usize], &mut in_flight[signal as usize]);
+                let tried = &mut tried_at_end[signal as usize];
+                if matches!(mode, Mode::Flush(_)) && *in_flight == 0 && !*tried {
+                    // A flush does not wait for the backoff to pass: one attempt is made at once.
+                    *tried = true;
+                    circuit.resume();
                 }
-                Mode::Run | Mode::Flush(_) | Mode::Retire(_) => {}
+                let max = self.sink.delivery.in_flight;
+                let attempt = |in_flight: usize| circuit.next_attempt(policy, in_flight, max, now);
+                while attempt(*in_flight).is_some_and(|at| at <= now) {
+                    let Some(part) = self.queue.next(signal, due, now) else {
+                        break;
+                    };
+                    self.queue.ledger.of(signal).sent(part.count());
+                    requests.push(send(transports.of(signal), (&self.resource, &self.schema_url), part));
+                    *in_flight += 1;
+                }
+                // Only what a response does not have to free first is a reason to wake up.
+                if let (Some(due_at), Some(at)) = (self.queue.due_at(signal, due), attempt(*in_flight)) {
+                    wake = wake.min(at.max(due_at));
+                }
             }
-            while requests.len() < slots {
-                let Some(part) = self.queue.next(due, now) else {
-                    break;
-                };
-                self.queue.ledger.of(part.signal).sent(part.count());
-                requests.push(send(transports.of(part.signal), (&self.resource, &self.schema_url), part));
-            }
+            let flushed = |signal: Signal| {
+                let down = tried_at_end[signal as usize] && circuits[signal as usize].failures() > 0;
+                self.queue.is_empty(signal) || down && self.queue.survives(signal)
+            };
             let ended = match mode {
                 Mode::Run => orphaned,
-                Mode::Stop => requests.is_empty(),
+                Mode::Stop(deadline) => requests.is_empty() || now >= deadline,
                 Mode::Flush(deadline) => {
-                    let down = circuit.failures() > 0 && self.queue.survives();
-                    (requests.is_empty() && (self.queue.is_empty() || down)) || now >= deadline
+                    (requests.is_empty() && Signal::ALL.into_iter().all(flushed)) || now >= deadline
                 }
-                Mode::Retire(deadline) => (requests.is_empty() && self.queue.is_empty()) || now >= deadline,
+                Mode::Retire(deadline) => {
+                    let empty = Signal::ALL.into_iter().all(|signal| self.queue.is_empty(signal));
+                    (requests.is_empty() && empty) || now >= deadline
+                }
             };
             if ended {
                 break;
             }
-            let mut wake = housekeeping;
-            if requests.len() < self.sink.delivery.in_flight {
-                let due_at = self.queue.due_at(due);
-                let open_at = circuit.wait_until();
-                if let Some(at) = due_at {
-                    wake = wake.min(open_at.map_or(at, |open| open.max(at)));
-                }
-            }
-            if let Some(deadline) = mode.deadline() {
-                wake = wake.min(deadline);
-            }
             tokio::select! {
-                Some((part, answer, took)) = requests.next(), if !requests.is_empty() => {
-                    self.settle(part, answer, took, &mut circuit, policy, &mut complaints);
+                Some((part, response, took)) = requests.next(), if !requests.is_empty() => {
+                    in_flight[part.signal as usize] -= 1;
+                    let answer = response.unwrap_or_else(|reason| {
+                        transports.renew(part.signal);
+                        Answer::Retry { after: None, reason }
+                    });
+                    self.settle(part, answer, took, &mut circuits, policy, &mut complaints);
                 }
-                () = self.queue.wake.notified() => {}
+                // The delivery that follows a stopped one needs the notifications.
+                () = self.queue.wake.notified(), if !matches!(mode, Mode::Stop(_)) => {}
                 () = tokio::time::sleep_until(wake.into()) => {}
                 changed = self.mode.changed(), if !orphaned => orphaned = changed.is_err(),
             }
@@ -223,13 +235,14 @@ impl Delivery {
         part: Part,
         answer: Answer,
         took: Duration,
-        circuit: &mut Circuit,
+        circuits: &mut [Circuit; 3],
         policy: Policy,
         complaints: &mut Complaints,
     ) {
         let now = Instant::now();
         let counters = self.queue.ledger.of(part.signal);
         let count = part.count();
+        let circuit = &mut circuits[part.signal as usize];
         let mut cell = self.health.lock();
         cell.0.requests += 1;
         let mut kind = Kind::Refusal;
@@ -285,9 +298,11 @@ impl Delivery {
                 }
             }
         };
-        cell.0.circuit = circuit.state(policy, now);
-        cell.0.failures = circuit.failures().max(refused);
-        cell.1 = circuit.wait_until();
+        if let Some(worst) = circuits.iter().max_by_key(|circuit| circuit.failures()) {
+            cell.0.circuit = worst.state(policy, now);
+            cell.0.failures = worst.failures().max(refused);
+            cell.1 = worst.wait_until();
+        }
         let Some(problem) = problem else { return };
         cell.0.last_problem = Some(problem.clone());
         drop(cell);
@@ -302,6 +317,7 @@ fn tend(queue: &Queue, resource: &Bytes, sync: bool) {
     }
     queue.tidy();
     queue.unload(resource);
+    queue.migrate(resource, MIGRATE);
     if sync {
         queue.sync();
     }
@@ -317,7 +333,7 @@ fn jitter() -> f64 {
 /// A request in flight, which returns its part when it is cancelled.
 struct Sending {
     part: Option<Part>,
-    future: std::pin::Pin<Box<dyn Future<Output = Answer> + Send>>,
+    future: std::pin::Pin<Box<dyn Future<Output = Result<Answer, String>> + Send>>,
     started: Instant,
 }
 
@@ -329,7 +345,7 @@ impl Sending {
 }
 
 impl Future for Sending {
-    type Output = (Part, Answer, Duration);
+    type Output = (Part, Result<Answer, String>, Duration);
 
     fn poll(
         self: std::pin::Pin<&mut Self>,
@@ -337,8 +353,8 @@ impl Future for Sending {
     ) -> std::task::Poll<Self::Output> {
         let this = self.get_mut();
         match this.future.as_mut().poll(cx) {
-            std::task::Poll::Ready(answer) => match this.part.take() {
-                Some(part) => std::task::Poll::Ready((part, answer, this.started.elapsed())),
+            std::task::Poll::Ready(response) => match this.part.take() {
+                Some(part) => std::task::Poll::Ready((part, response, this.started.elapsed())),
                 None => std::task::Poll::Pending,
             },
             std::task::Poll::Pending => std::task::Poll::Pending,
@@ -356,7 +372,7 @@ fn send(
     let future = Box::pin(async move {
         match transport {
             Ok(transport) => transport.send(signal, request).await,
-            Err(reason) => Answer::Retry { after: None, reason },
+            Err(reason) => Err(reason),
         }
     });
     Sending { part: Some(part), future, started: Instant::now() }

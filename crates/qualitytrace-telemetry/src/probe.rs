@@ -32,8 +32,9 @@ pub(crate) async fn send(handle: &Handle) -> Vec<Probe> {
         let started = Instant::now();
         let answer = match &transport {
             Ok(transport) => transport.send(*signal, request).await,
-            Err(reason) => Answer::Retry { after: None, reason: reason.clone() },
+            Err(reason) => Err(reason.clone()),
         };
+        let answer = answer.unwrap_or_else(|reason| Answer::Retry { after: None, reason });
         let (ok, answer) = match answer {
             Answer::Accepted { rejected: 0, message } if message.is_empty() => (true, "accepted".to_owned()),
             Answer::Accepted { rejected: 0, message } => {

@@ -1,15 +1,14 @@
 //! The delivery queue of one sink: on disk, or in memory where there is no spool.
 //!
 //! The recorder and the metric reader call `offer`, the delivery calls `next`. Neither waits for the other longer than
-//! one read or write of the spool.
+//! one read or write of the spool. Each signal waits by itself.
+
+mod lane;
+mod part;
 
 use std::{
-    collections::VecDeque,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -20,99 +19,38 @@ use crate::{
     config::{Limits, Signal, Sync},
     item::Item,
     ledger::{Ledger, Loss},
-    spool::{Found, Position, Spool, SpoolStatus},
+    spool::{Found, Spool, SpoolStatus},
 };
+pub(crate) use lane::Due;
+use lane::Lane;
+pub(crate) use part::Part;
+use part::Ticket;
 
-/// A batch: items of one signal for one request.
-#[derive(Debug)]
-pub(crate) struct Part {
-    pub(crate) signal: Signal,
-    pub(crate) items: Vec<Item>,
-    /// The resource that they were recorded under; `None` is that of the sink.
-    pub(crate) resource: Option<Bytes>,
-    ticket: Option<Arc<Ticket>>,
-}
-
-/// A range of the spool that is acknowledged when all its parts are settled.
-struct Ticket {
-    spool: Arc<Spool>,
-    start: Position,
-    open: AtomicUsize,
-}
-
-impl std::fmt::Debug for Ticket {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Ticket").field(&self.start).finish()
-    }
-}
-
-impl Part {
-    /// How many items it counts as in the ledger.
-    pub(crate) fn count(&self) -> u64 {
-        self.items.iter().map(|item| u64::from(item.count)).sum()
-    }
-
-    /// Marks the part as done; the last part of a ticket acknowledges it in the spool.
-    pub(crate) fn settle(self) {
-        if let Some(ticket) = &self.ticket
-            && ticket.open.fetch_sub(1, Relaxed) == 1
-        {
-            ticket.spool.acknowledge(ticket.start);
-        }
-    }
-
-    /// Splits the part into two halves.
-    pub(crate) fn split(mut self) -> (Self, Self) {
-        if let Some(ticket) = &self.ticket {
-            ticket.open.fetch_add(1, Relaxed);
-        }
-        let items = self.items.split_off(self.items.len() / 2);
-        let other =
-            Self { signal: self.signal, items, resource: self.resource.clone(), ticket: self.ticket.clone() };
-        (self, other)
-    }
-}
-
-/// Items that are moved from memory to disk at a time.
-const UNLOAD_ITEMS: usize = 1_024;
-
-/// Items, their resource, and their position in the spool.
-type Spooled = (Vec<Item>, Option<Bytes>, (Arc<Spool>, Position));
-
-/// The conditions under which a batch closes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Due {
-    pub(crate) items: usize,
-    pub(crate) bytes: usize,
-    pub(crate) throttle: Duration,
-    /// Whether a batch closes without waiting to fill.
-    pub(crate) flush: bool,
-}
+/// Items that are moved to disk at a time.
+const MOVE_ITEMS: usize = 1_024;
+/// Bytes that are moved from one spool to another at a time.
+const MOVE_BYTES: usize = 1 << 20;
 
 pub(crate) struct Queue {
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) ledger: Ledger,
     pub(crate) wake: Notify,
     id: String,
     state: Mutex<State>,
-    /// The folder of the spools, if there should be one.
-    root: Option<PathBuf>,
-    /// Empty while the spool cannot be opened.
-    spool: OnceLock<Arc<Spool>>,
-    /// How many waiting items wake the sleeping delivery.
-    threshold: AtomicU64,
+    /// Held while spools are recovered, so that no item is counted twice.
+    recovery: Mutex<()>,
 }
 
 struct State {
-    memory: VecDeque<Item>,
-    memory_bytes: usize,
-    ready: VecDeque<Part>,
+    /// What waits, per signal.
+    lanes: [Lane; 3],
     limits: Limits,
-    lossy: bool,
+    /// The folder of the spools, if new items go to one.
+    root: Option<PathBuf>,
+    /// The spool and the folder of spools that it was opened in. It may be there without a `root`: then it is only read.
+    spool: Option<(Arc<Spool>, PathBuf)>,
+    /// Spools in folders of earlier configurations; what is in them is moved to the current one.
+    former: Vec<Arc<Spool>>,
     recovered: bool,
-    /// Items and bytes that were offered and not taken.
-    waiting_items: u64,
-    waiting_bytes: u64,
-    oldest: Option<Instant>,
     /// Why there is no spool although there should be one.
     spool_problem: Option<String>,
 }
@@ -126,43 +64,54 @@ pub(crate) struct Depth {
 
 impl Queue {
     pub(crate) fn open(id: &str, root: Option<&Path>, limits: &Limits, lossy: bool) -> Self {
-        let wanted = !lossy && limits.spool;
         let state = State {
-            memory: VecDeque::new(),
-            memory_bytes: 0,
-            ready: VecDeque::new(),
+            lanes: Default::default(),
             limits: limits.clone(),
-            lossy,
+            root: None,
+            spool: None,
+            former: Vec::new(),
             recovered: true,
-            waiting_items: 0,
-            waiting_bytes: 0,
-            oldest: None,
             spool_problem: None,
         };
         let queue = Self {
-            ledger: Arc::default(),
+            ledger: Ledger::default(),
             wake: Notify::new(),
             id: id.to_owned(),
             state: Mutex::new(state),
-            root: root.filter(|_| wanted).map(Path::to_path_buf),
-            spool: OnceLock::new(),
-            threshold: AtomicU64::new(1),
+            recovery: Mutex::default(),
         };
-        queue.open_spool();
+        queue.set_limits(root, limits, lossy);
         queue
+    }
+
+    /// Sets new limits and another folder of the spools. Items in the spool of the earlier folder are delivered from
+    /// there, or moved to the new one.
+    pub(crate) fn set_limits(&self, root: Option<&Path>, limits: &Limits, lossy: bool) {
+        let mut state = self.state();
+        state.limits = limits.clone();
+        state.root = root.filter(|_| !lossy && limits.spool).map(Path::to_path_buf);
+        state.spool_problem = None;
+        if let Some((spool, _)) = &state.spool {
+            spool.set_capacity(limits.spool_bytes);
+        }
+        drop(state);
+        self.open_spool();
     }
 
     /// Opens the spool if it should be there and is not. Returns whether it was opened now; then it must be recovered.
     pub(crate) fn open_spool(&self) -> bool {
-        let Some(root) = self.root.as_ref().filter(|_| self.spool.get().is_none()) else { return false };
-        let capacity = self.state().limits.spool_bytes;
-        let opened = Spool::open(root, &self.id, capacity);
         let mut state = self.state();
-        match opened {
+        let Some(root) = state.root.clone() else { return false };
+        if state.spool.as_ref().is_some_and(|(_, opened)| *opened == root) {
+            return false;
+        }
+        match Spool::open(&root, &self.id, state.limits.spool_bytes) {
             Ok(spool) => {
                 state.spool_problem = None;
                 state.recovered = false;
-                self.spool.set(Arc::new(spool)).is_ok()
+                let former = state.spool.replace((Arc::new(spool), root));
+                state.former.extend(former.map(|(spool, _)| spool));
+                true
             }
             Err(error) => {
                 let problem = format!("the spool in `{}` cannot be opened: {error}", root.display());
@@ -172,39 +121,36 @@ impl Queue {
         }
     }
 
-    /// Uses the ledger of another queue.
-    pub(crate) fn with_ledger(mut self, ledger: Arc<Ledger>) -> Self {
-        self.ledger = ledger;
-        self
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets new limits; the spool stays where it is.
-    pub(crate) fn set_limits(&self, limits: &Limits, lossy: bool) {
-        let mut state = self.state();
-        state.limits = limits.clone();
-        state.lossy = lossy;
-        if let Some(spool) = self.spool.get() {
-            spool.set_capacity(limits.spool_bytes);
-        }
+    fn spool(&self) -> Option<Arc<Spool>> {
+        self.state().spool.as_ref().map(|(spool, _)| spool.clone())
     }
 
     /// Adds the spool of earlier processes to the queue. Reads all of it.
     pub(crate) fn recover(&self) {
-        let Some(spool) = self.spool.get() else { return };
-        if self.state().recovered {
-            return;
+        let _alone = self.recovery.lock().unwrap_or_else(PoisonError::into_inner);
+        let spools: Vec<Arc<Spool>> = {
+            let state = self.state();
+            if state.recovered {
+                return;
+            }
+            state.spools().cloned().collect()
+        };
+        for spool in &spools {
+            self.inherit(spool.recover());
         }
-        self.inherit(spool.recover());
-        self.state().recovered = true;
+        let mut state = self.state();
+        // Unless another one was opened meanwhile.
+        let current = state.spool.as_ref().map(|(spool, _)| spool);
+        state.recovered = current.is_none_or(|spool| spools.iter().any(|known| Arc::ptr_eq(known, spool)));
     }
 
     /// Takes over the items of another spool, unless a process uses it.
     pub(crate) fn adopt(&self, folder: &Path) -> std::io::Result<u64> {
-        let Some(spool) = self.spool.get() else { return Ok(0) };
+        let Some(spool) = self.spool() else { return Ok(0) };
         let found = spool.adopt(folder)?;
         self.inherit(found);
         self.wake.notify_one();
@@ -218,54 +164,89 @@ impl Queue {
             self.ledger.of(signal).dropped_from_queue(Loss::Damaged, lost);
         }
         let mut state = self.state();
-        state.waiting_items += found.items.iter().sum::<u64>();
-        state.oldest = Some(Instant::now());
+        for (lane, items) in state.lanes.iter_mut().zip(found.items) {
+            lane.wait(items, 0);
+        }
+    }
+
+    /// Moves what is left in the spools of earlier folders to the current one, as far as there is room, and at most
+    /// about this many bytes: the next process looks only there.
+    pub(crate) fn migrate(&self, resource: &Bytes, max_bytes: usize) {
+        let mut moved = 0;
+        while moved < max_bytes {
+            let mut state = self.state();
+            state.former.retain(|former| {
+                // A thread that was about to write to it, or a request, may still hold it.
+                let is_done = Arc::strong_count(former) == 1 && former.is_drained();
+                if is_done {
+                    former.tidy();
+                }
+                !is_done
+            });
+            let Some(spool) = state.writable() else { return };
+            // A part that had no room is sent or unloaded first.
+            let is_parked = |part: &Part| part.ticket.is_some() && !part.is_in(&spool);
+            if state.lanes.iter().flat_map(|lane| &lane.ready).any(is_parked) {
+                return;
+            }
+            let due = Due { items: MOVE_ITEMS, bytes: MOVE_BYTES, throttle: Duration::ZERO, flush: true };
+            let mut parts = Signal::ALL.into_iter().flat_map(|signal| {
+                state.former.iter().filter_map(move |former| self.read_spool(former, signal, due))
+            });
+            let Some(part) = parts.next() else { return };
+            let sync = state.limits.spool_sync == Sync::Always;
+            if spool.append(part.resource.as_ref().unwrap_or(resource), &part.items, sync).is_err() {
+                state.lanes[part.signal as usize].ready.push_back(part);
+                return;
+            }
+            moved += part.items.iter().map(Item::size).sum::<usize>();
+            part.settle();
+        }
     }
 
     /// Moves items from memory, where they wait because the disk had no room, to the disk, as far as there is room now:
     /// there they survive the process.
     pub(crate) fn unload(&self, resource: &Bytes) {
-        let Some(spool) = self.spool.get() else { return };
         loop {
             let mut state = self.state();
-            if state.lossy || !state.recovered {
-                return;
-            }
+            let Some(spool) = state.writable() else { return };
             let sync = state.limits.spool_sync == Sync::Always;
-            // Parts that wait for a retry come first: they are older.
-            while let Some(at) = state.ready.iter().position(|part| part.ticket.is_none()) {
-                if spool.append(resource, &state.ready[at].items, sync).is_err() {
-                    return;
-                }
-                if let Some(part) = state.ready.remove(at) {
-                    state.waiting_items += part.items.len() as u64;
-                    state.waiting_bytes += part.items.iter().map(|item| item.size() as u64).sum::<u64>();
-                    state.oldest.get_or_insert_with(Instant::now);
+            for lane in &mut state.lanes {
+                // Parts that wait for a retry come first: they are older.
+                while let Some(at) = lane.ready.iter().position(|part| !part.is_in(&spool)) {
+                    let part = &lane.ready[at];
+                    let resource = part.resource.as_ref().unwrap_or(resource);
+                    if spool.append(resource, &part.items, sync).is_err() {
+                        return;
+                    }
+                    if let Some(part) = lane.ready.remove(at) {
+                        let bytes = part.items.iter().map(|item| item.size() as u64).sum();
+                        lane.wait(part.items.len() as u64, bytes);
+                        part.settle();
+                    }
                 }
             }
-            if state.memory.is_empty() {
-                return;
-            }
-            let count = state.memory.len().min(UNLOAD_ITEMS);
+            let Some(lane) = state.lanes.iter_mut().find(|lane| !lane.memory.is_empty()) else { return };
+            let count = lane.memory.len().min(MOVE_ITEMS);
             // The lock is held meanwhile, so that the delivery does not send what is being written.
-            if spool.append(resource, &state.memory.make_contiguous()[..count], sync).is_err() {
+            if spool.append(resource, &lane.memory.make_contiguous()[..count], sync).is_err() {
                 return;
             }
-            let moved: usize = state.memory.drain(..count).map(|item| item.size()).sum();
-            state.memory_bytes -= moved;
+            lane.forget(count);
         }
     }
 
     /// Frees the disk space of acknowledged items, and checks whether the spool can be used.
     pub(crate) fn tidy(&self) {
-        if let Some(spool) = self.spool.get().filter(|_| self.state().recovered) {
+        if let Some(spool) = self.spool().filter(|_| self.state().recovered) {
             spool.tidy();
         }
     }
 
     /// Releases the spool for the next process that opens it.
     pub(crate) fn release(&self) {
-        if let Some(spool) = self.spool.get() {
+        let state = self.state();
+        for spool in state.spools() {
             spool.release();
         }
     }
@@ -285,87 +266,63 @@ impl Queue {
         if fit.is_empty() {
             return;
         }
-        let (lossy, sync) = {
+        let (spool, sync) = {
             let state = self.state();
-            (state.lossy, state.limits.spool_sync == Sync::Always)
+            (state.writable(), state.limits.spool_sync == Sync::Always)
         };
-        let bytes: usize = fit.iter().map(Item::size).sum();
-        let total = fit.len() as u64;
         // Counted before the delivery can see them, so that no balance goes below zero.
         for item in &fit {
             self.ledger.of(item.signal).queued(item.count.into());
         }
-        let spool = self.spool.get().filter(|_| !lossy);
-        let refusal = spool.and_then(|spool| spool.append(resource, &fit, sync).err());
+        let refusal = spool.as_ref().and_then(|spool| spool.append(resource, &fit, sync).err());
         let spooled = spool.is_some() && refusal.is_none();
         let mut state = self.state();
-        let (mut items, mut size) = (total, bytes as u64);
-        if !spooled {
-            for item in fit {
-                let full = state.memory.len() >= state.limits.queue_items
-                    || state.memory_bytes + item.size() > state.limits.queue_bytes;
-                if full {
+        let State { lanes, limits, .. } = &mut *state;
+        for item in fit {
+            let lane = &mut lanes[item.signal as usize];
+            let size = item.size() as u64;
+            if !spooled {
+                if !lane.has_room(&item, limits) {
                     let loss = if refusal.is_some() { Loss::SpoolFull } else { Loss::QueueFull };
                     self.ledger.of(item.signal).dropped_from_queue(loss, item.count.into());
-                    items -= 1;
-                    size -= item.size() as u64;
-                } else {
-                    state.memory_bytes += item.size();
-                    state.memory.push_back(item);
+                    continue;
                 }
+                lane.keep(item);
             }
+            lane.wait(1, size);
         }
-        state.waiting_items += items;
-        state.waiting_bytes += size;
-        state.oldest.get_or_insert_with(Instant::now);
-        let waiting = state.waiting_items;
+        let wakes = lanes.iter().any(|lane| lane.waiting_items >= lane.threshold.max(1));
         drop(state);
-        if waiting >= self.threshold.load(Relaxed) {
+        if wakes {
             self.wake.notify_one();
         }
     }
 
-    /// The next part to send, if a batch is due.
-    pub(crate) fn next(&self, due: Due, now: Instant) -> Option<Part> {
+    /// The next part of a signal to send, if a batch is due.
+    pub(crate) fn next(&self, signal: Signal, due: Due, now: Instant) -> Option<Part> {
         let mut state = self.state();
-        if let Some(part) = state.ready.pop_front() {
+        if let Some(part) = state.lanes[signal as usize].ready.pop_front() {
             return Some(part);
         }
-        if !state.recovered || state.due_at(due).is_none_or(|at| at > now) {
+        if !state.recovered || state.lanes[signal as usize].due_at(due).is_none_or(|at| at > now) {
             return None;
         }
-        let (items, resource, ticket) = match self.read_spool(due) {
-            Some((items, resource, ticket)) => (items, resource, Some(ticket)),
-            None => (state.read_memory(due), None, None),
-        };
-        let bytes: usize = items.iter().map(Item::size).sum();
-        state.waiting_items = state.waiting_items.saturating_sub(items.len() as u64);
-        state.waiting_bytes = state.waiting_bytes.saturating_sub(bytes as u64);
-        if items.is_empty() {
-            // The spool is empty, whatever the estimate said.
-            state.waiting_items = 0;
-            state.waiting_bytes = 0;
-        }
-        state.oldest = (state.waiting_items > 0).then_some(now);
-        let mut groups: [Vec<Item>; 3] = Default::default();
-        for item in items {
-            groups[item.signal as usize].push(item);
-        }
-        let open = groups.iter().filter(|group| !group.is_empty()).count();
-        let ticket =
-            ticket.map(|(spool, start)| Arc::new(Ticket { spool, start, open: AtomicUsize::new(open) }));
-        for (signal, items) in Signal::ALL.into_iter().zip(groups).filter(|(_, items)| !items.is_empty()) {
-            state.ready.push_back(Part { signal, items, resource: resource.clone(), ticket: ticket.clone() });
-        }
-        state.ready.pop_front()
+        let spooled = state.spools().find_map(|spool| self.read_spool(spool, signal, due));
+        let lane = &mut state.lanes[signal as usize];
+        let part = spooled.unwrap_or_else(|| {
+            let items = lane.read_memory(due);
+            Part { signal, items, resource: None, ticket: None }
+        });
+        lane.took(&part.items, now);
+        (!part.items.is_empty()).then_some(part)
     }
 
-    fn read_spool(&self, due: Due) -> Option<Spooled> {
-        let spool = self.spool.get()?;
-        let (taken, damaged) = spool.take(due.items, due.bytes);
+    fn read_spool(&self, spool: &Arc<Spool>, signal: Signal, due: Due) -> Option<Part> {
+        let (taken, damaged) = spool.take(signal, due.items, due.bytes);
         self.lose(Loss::Damaged, damaged);
         let taken = taken?;
-        Some((taken.items, taken.resource, (spool.clone(), taken.start)))
+        let ticket = Some(Arc::new(Ticket::new(spool.clone(), taken.start)));
+        Some(Part { signal, items: taken.items, resource: taken.resource, ticket })
     }
 
     fn lose(&self, loss: Loss, counts: [u64; 3]) {
@@ -376,7 +333,7 @@ impl Queue {
 
     /// Puts a part at the front of the queue, for a retry.
     pub(crate) fn put_back(&self, part: Part) {
-        self.state().ready.push_front(part);
+        self.state().lanes[part.signal as usize].ready.push_front(part);
     }
 
     /// Drops items that are older than the retention of the sink.
@@ -389,24 +346,23 @@ impl Queue {
             return;
         };
         let before = crate::clock::nanos(before);
-        let ready = std::mem::take(&mut state.ready);
-        for mut part in ready {
-            let all = part.count();
-            part.items.retain(|item| item.time >= before);
-            self.ledger.of(part.signal).dropped_from_queue(Loss::Expired, all - part.count());
-            if part.items.is_empty() {
-                part.settle();
-            } else {
-                state.ready.push_back(part);
+        for lane in &mut state.lanes {
+            for mut part in std::mem::take(&mut lane.ready) {
+                let all = part.count();
+                part.items.retain(|item| item.time >= before);
+                self.ledger.of(part.signal).dropped_from_queue(Loss::Expired, all - part.count());
+                if part.items.is_empty() {
+                    part.settle();
+                } else {
+                    lane.ready.push_back(part);
+                }
             }
-        }
-        while state.memory.front().is_some_and(|item| item.time < before) {
-            if let Some(item) = state.memory.pop_front() {
-                state.memory_bytes -= item.size();
+            let old = lane.memory.iter().take_while(|item| item.time < before).count();
+            for item in lane.forget(old) {
                 self.ledger.of(item.signal).dropped_from_queue(Loss::Expired, item.count.into());
             }
         }
-        if let Some(spool) = self.spool.get() {
+        for spool in state.spools() {
             let (expired, damaged) = spool.expire(before);
             self.lose(Loss::Expired, expired);
             self.lose(Loss::Damaged, damaged);
@@ -416,90 +372,92 @@ impl Queue {
     /// Drops the items that cannot survive the process; the spool stays.
     pub(crate) fn abandon(&self) {
         let mut state = self.state();
-        for item in std::mem::take(&mut state.memory) {
-            self.ledger.of(item.signal).dropped_from_queue(Loss::Shutdown, item.count.into());
-        }
-        state.memory_bytes = 0;
-        for part in std::mem::take(&mut state.ready) {
-            if part.ticket.is_none() {
-                self.ledger.of(part.signal).dropped_from_queue(Loss::Shutdown, part.count());
+        for lane in &mut state.lanes {
+            for item in lane.forget(lane.memory.len()) {
+                self.ledger.of(item.signal).dropped_from_queue(Loss::Shutdown, item.count.into());
+            }
+            for part in std::mem::take(&mut lane.ready) {
+                if part.ticket.is_none() {
+                    self.ledger.of(part.signal).dropped_from_queue(Loss::Shutdown, part.count());
+                }
             }
         }
     }
 
-    /// The time at which the next batch closes by itself.
-    pub(crate) fn due_at(&self, due: Due) -> Option<Instant> {
-        let state = self.state();
-        self.threshold.store(if state.waiting_items == 0 { 1 } else { due.items as u64 }, Relaxed);
-        if state.ready.is_empty() { state.due_at(due) } else { Some(Instant::now()) }
+    /// The time at which the next batch of a signal closes by itself.
+    pub(crate) fn due_at(&self, signal: Signal, due: Due) -> Option<Instant> {
+        let mut state = self.state();
+        let lane = &mut state.lanes[signal as usize];
+        lane.threshold = if lane.waiting_items == 0 { 1 } else { due.items as u64 };
+        if lane.ready.is_empty() { lane.due_at(due) } else { Some(Instant::now()) }
     }
 
-    /// Whether nothing waits that the delivery could send.
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether nothing of a signal waits that the delivery could send.
+    pub(crate) fn is_empty(&self, signal: Signal) -> bool {
         let state = self.state();
-        state.recovered && state.ready.is_empty() && state.waiting_items == 0
+        let lane = &state.lanes[signal as usize];
+        state.recovered && lane.ready.is_empty() && lane.waiting_items == 0
     }
 
-    /// Whether all waiting items are on disk.
-    pub(crate) fn survives(&self) -> bool {
+    /// Whether all waiting items of a signal are on disk.
+    pub(crate) fn survives(&self, signal: Signal) -> bool {
         let state = self.state();
-        self.spool.get().is_some()
-            && state.memory.is_empty()
-            && state.ready.iter().all(|part| part.ticket.is_some())
+        let lane = &state.lanes[signal as usize];
+        state.spool.is_some() && lane.memory.is_empty() && lane.ready.iter().all(|part| part.ticket.is_some())
     }
 
     pub(crate) fn sync(&self) {
-        let undelivered = self.state().waiting_items > 0;
-        if let Some(spool) = self.spool.get().filter(|_| undelivered) {
+        let undelivered = self.state().lanes.iter().any(|lane| lane.waiting_items > 0);
+        if let Some(spool) = self.spool().filter(|_| undelivered) {
             spool.sync();
         }
     }
 
     pub(crate) fn depth(&self) -> Depth {
-        let state = self.state();
-        let parts = state.ready.iter().filter(|part| part.ticket.is_none()).flat_map(|part| &part.items);
-        let (items, bytes) = parts.fold((0, 0), |(items, bytes), item| (items + 1, bytes + item.size()));
-        Depth { memory_items: state.memory.len() + items, memory_bytes: state.memory_bytes + bytes }
+        let mut depth = Depth::default();
+        for lane in &self.state().lanes {
+            let parts = lane.ready.iter().filter(|part| part.ticket.is_none()).flat_map(|part| &part.items);
+            depth.memory_items += lane.memory.len();
+            depth.memory_bytes += lane.memory_bytes;
+            for item in parts {
+                depth.memory_items += 1;
+                depth.memory_bytes += item.size();
+            }
+        }
+        depth
     }
 
     pub(crate) fn has_spool(&self) -> bool {
-        self.spool.get().is_some()
+        self.state().spool.is_some()
     }
 
-    /// Whether there should be a disk queue.
-    pub(crate) fn wants_spool(&self) -> bool {
-        self.root.is_some()
+    /// Whether there should be a disk queue, or is one.
+    pub(crate) fn uses_disk(&self) -> bool {
+        let state = self.state();
+        state.root.is_some() || state.spool.is_some()
     }
 
     pub(crate) fn spool_status(&self) -> Option<SpoolStatus> {
-        match (self.spool.get(), &self.state().spool_problem) {
-            (Some(spool), _) => Some(spool.status()),
-            (None, Some(problem)) => {
-                Some(SpoolStatus { problem: Some(problem.clone()), ..SpoolStatus::default() })
+        let state = self.state();
+        let problem = state.spool_problem.clone();
+        match &state.spool {
+            Some((spool, _)) => {
+                let status = spool.status();
+                Some(SpoolStatus { problem: problem.or(status.problem), ..status })
             }
-            (None, None) => None,
+            None => problem.map(|problem| SpoolStatus { problem: Some(problem), ..SpoolStatus::default() }),
         }
     }
 }
 
 impl State {
-    fn due_at(&self, due: Due) -> Option<Instant> {
-        let oldest = self.oldest.filter(|_| self.waiting_items > 0)?;
-        let full = self.waiting_items >= due.items as u64 || self.waiting_bytes >= due.bytes as u64;
-        Some(if full || due.flush { oldest } else { oldest + due.throttle })
+    /// All spools, oldest items first.
+    fn spools(&self) -> impl Iterator<Item = &Arc<Spool>> {
+        self.former.iter().chain(self.spool.iter().map(|(spool, _)| spool))
     }
 
-    fn read_memory(&mut self, due: Due) -> Vec<Item> {
-        let mut items = Vec::new();
-        let mut bytes = 0;
-        while let Some(item) = self.memory.front() {
-            bytes += item.size();
-            if items.len() >= due.items || (bytes > due.bytes && !items.is_empty()) {
-                break;
-            }
-            self.memory_bytes -= item.size();
-            items.extend(self.memory.pop_front());
-        }
-        items
+    /// The spool that new items go to.
+    fn writable(&self) -> Option<Arc<Spool>> {
+        self.root.as_ref().and(self.spool.as_ref()).map(|(spool, _)| spool.clone())
     }
 }

@@ -57,6 +57,7 @@ impl Handle {
     /// dropped.
     pub(crate) fn leave(&self) {
         self.queue.unload(&self.resource);
+        self.queue.migrate(&self.resource, usize::MAX);
         self.queue.abandon();
         self.queue.release();
     }

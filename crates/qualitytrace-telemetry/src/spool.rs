@@ -1,8 +1,8 @@
 //! The disk queue of one sink: append-only segment files, a cursor, and recovery from damage.
 //!
 //! A record that was written survives the end of the process. Acknowledged records are before the cursor; a segment
-//! that is wholly before it is deleted. A record that cannot be read is reported and skipped; those after it are found
-//! by their checksums.
+//! that is wholly before it is deleted. Each signal has a cursor of its own, so that one whose receiver is down does not
+//! hold up the others. A record that cannot be read is reported and skipped; those after it are found by their checksums.
 
 pub(crate) mod orphan;
 mod record;
@@ -11,7 +11,7 @@ mod segments;
 mod status;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     fs, io,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -19,15 +19,20 @@ use std::{
 
 use bytes::Bytes;
 
-use crate::item::Item;
-use recovery::{Locked, file_name, lock, open_cursor, read_cursor, scan, segment_name, segments};
-use segments::{Inner, Segment};
+use crate::{config::Signal, item::Item};
+use recovery::{
+    Locked, begins, file_name, lock, open_cursor, read_cursor, remove, scan, segment_name, segments, slots,
+};
+use segments::{Inner, Limit, Reader, Segment};
 pub use status::{Damage, Orphan, SpoolStatus};
 
 /// How many processes may share a folder, each in a subfolder of its own.
 const MAX_SLOTS: usize = 16;
 
-/// Records of one segment, in order.
+/// How far each signal is acknowledged.
+type Cursors = [Position; 3];
+
+/// Records of one signal in one segment, in order.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) start: Position,
@@ -86,11 +91,13 @@ impl Spool {
     fn at(folder: PathBuf, lock: Option<fs::File>, capacity: u64) -> io::Result<Self> {
         let mut kept: VecDeque<Segment> = VecDeque::new();
         let found = segments(&folder)?;
-        let cursor = read_cursor(&folder).unwrap_or_default();
+        let cursors = read_cursor(&folder).unwrap_or_default();
         let mut bytes = 0;
-        let next = found.last().map_or(1, |(id, _, _)| id + 1).max(cursor.segment + 1);
+        let last =
+            cursors.iter().map(|cursor| cursor.segment).chain(found.iter().map(|(id, _, _)| *id)).max();
+        let next = last.unwrap_or_default() + 1;
         for (id, begin, path) in found {
-            if id < cursor.segment {
+            if cursors.iter().all(|cursor| id < cursor.segment) {
                 let _ = fs::remove_file(&path);
                 continue;
             }
@@ -106,9 +113,8 @@ impl Spool {
             segments: kept,
             writer: None,
             reader: None,
-            read: cursor,
-            outstanding: BTreeMap::new(),
-            cursor,
+            readers: cursors.map(|at| Reader { at, ..Reader::default() }),
+            cursors,
             cursor_file: cursor_file.ok(),
             bytes,
             capacity,
@@ -129,14 +135,14 @@ impl Spool {
 
     /// Reads what earlier processes left, and returns how many items of each signal wait there.
     pub(crate) fn recover(&self) -> Found {
-        let (old, cursor): (Vec<(u64, PathBuf, u64, u64)>, Position) = {
+        let (old, cursors) = {
             let inner = self.inner();
             let old = inner.segments.iter().filter(|s| s.first == 0);
-            (old.map(|s| (s.id, s.path.clone(), s.len, s.begin)).collect(), inner.cursor)
+            (old.map(|s| (s.id, s.path.clone(), s.len, s.begin)).collect::<Vec<_>>(), inner.cursors)
         };
         let mut total = Found::default();
         for (id, path, len, begin) in old {
-            let scan = scan(&path, len, if id == cursor.segment { cursor.offset.max(begin) } else { begin });
+            let scan = scan(&path, len, begins(id, begin, &cursors));
             let mut inner = self.inner();
             for damage in &scan.damage {
                 inner.note_damage(damage.clone());
@@ -148,19 +154,17 @@ impl Spool {
             let cut = segment.len.saturating_sub(scan.end);
             segment.recover(&scan);
             inner.bytes -= cut;
+            for (reader, begin) in inner.readers.iter_mut().zip(scan.begin) {
+                if reader.at.segment == id {
+                    reader.at.offset = begin;
+                }
+            }
             total.add(scan.found);
         }
-        let mut inner = self.inner();
-        let first = inner.segments.front().map(|segment| Position { segment: segment.id, offset: 0 });
-        if let Some(first) = first.filter(|first| first.segment > inner.read.segment) {
-            inner.read = first;
-        }
-        drop(inner);
         // Folders of processes that ended: no other process will take over what they left.
-        for slot in (0..MAX_SLOTS).map(|slot| self.folder.with_file_name(slot.to_string())) {
-            if slot != self.folder && slot.is_dir() {
-                total.add(self.adopt(&slot).unwrap_or_default());
-            }
+        let beside = self.folder.parent().map(slots).unwrap_or_default();
+        for slot in beside.into_iter().filter(|slot| *slot != self.folder) {
+            total.add(self.adopt(&slot).unwrap_or_default());
         }
         total
     }
@@ -169,18 +173,20 @@ impl Spool {
     /// with them.
     pub(crate) fn adopt(&self, folder: &Path) -> io::Result<Found> {
         let Locked::Ours(Some(lock)) = lock(folder)? else { return Ok(Found::default()) };
-        let cursor = read_cursor(folder).unwrap_or_default();
+        let cursors = read_cursor(folder).unwrap_or_default();
         let mut total = Found::default();
         for (id, begin, path) in segments(folder)? {
-            let begin = if id == cursor.segment { cursor.offset.max(begin) } else { begin };
-            let scan = scan(&path, fs::metadata(&path)?.len(), begin);
-            if id < cursor.segment || scan.found.items == [0; 3] && scan.damage.is_empty() {
+            let len = fs::metadata(&path)?.len();
+            let begin = begins(id, begin, &cursors).map(|begin| begin.min(len));
+            let scan = scan(&path, len, begin);
+            let is_done = cursors.iter().all(|cursor| id < cursor.segment);
+            if is_done || scan.found.items == [0; 3] && scan.damage.is_empty() {
                 fs::remove_file(&path)?;
                 continue;
             }
             let mut inner = self.inner();
             let id = inner.next;
-            let adopted = self.folder.join(segment_name(id, begin));
+            let adopted = self.folder.join(segment_name(id, scan.begin));
             fs::rename(&path, &adopted)?;
             inner.next += 1;
             // The adopted segment is the last one, so what is written from now on needs a segment after it.
@@ -189,12 +195,12 @@ impl Spool {
             for damage in &scan.damage {
                 inner.note_damage(damage.clone());
             }
-            let mut segment = Segment { id, path: adopted, begin, ..Segment::default() };
+            let mut segment = Segment { id, path: adopted, ..Segment::default() };
             segment.recover(&scan);
             inner.segments.push_back(segment);
             total.add(scan.found);
         }
-        fs::remove_dir_all(folder)?;
+        remove(folder)?;
         drop(lock);
         Ok(total)
     }
@@ -222,43 +228,36 @@ impl Spool {
         self.inner().append(resource, &bytes, counts, sync)
     }
 
-    /// Takes the next records, up to a number of items and bytes.
-    pub(crate) fn take(&self, max_items: usize, max_bytes: usize) -> (Option<Taken>, [u64; 3]) {
+    /// Takes the next records of a signal, up to a number of items and bytes.
+    pub(crate) fn take(&self, signal: Signal, items: usize, bytes: usize) -> (Option<Taken>, [u64; 3]) {
         let mut damaged = [0; 3];
-        let mut inner = self.inner();
-        let taken = inner.take(max_items, max_bytes, &mut damaged);
+        let taken = self.inner().take(signal, Limit { items, bytes, before: None }, &mut damaged);
         (taken, damaged)
     }
 
-    /// Skips leading records that are older than `before`; returns the expired and the damaged items.
+    /// Whether there is nothing left to deliver.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.inner().is_drained()
+    }
+
+    /// Skips leading records of each signal that are older than `before`; returns the expired and the damaged items.
     pub(crate) fn expire(&self, before: u64) -> ([u64; 3], [u64; 3]) {
         let (mut expired, mut damaged) = ([0; 3], [0; 3]);
-        loop {
-            let mut inner = self.inner();
-            let Some(taken) = inner.take(512, 1 << 20, &mut damaged) else {
-                break;
-            };
-            let old = taken.items.iter().take_while(|item| item.time < before).count();
-            count(&taken.items[..old], &mut expired);
-            if old == taken.items.len() {
-                inner.acknowledge(taken.start);
-                continue;
+        let limit = Limit { items: 512, bytes: 1 << 20, before: Some(before) };
+        for signal in Signal::ALL {
+            loop {
+                let mut inner = self.inner();
+                let Some(taken) = inner.take(signal, limit, &mut damaged) else { break };
+                count(&taken.items, &mut expired);
+                inner.acknowledge(signal, taken.start);
             }
-            // The rest is young: put the reader back after the old ones.
-            let skipped: u64 = taken.items[..old].iter().map(record_len).sum();
-            inner.read = Position { segment: taken.start.segment, offset: taken.start.offset + skipped };
-            if let Some(segment) = inner.segments.iter_mut().find(|s| s.id == taken.start.segment) {
-                count(&taken.items[old..], &mut segment.unread);
-            }
-            inner.acknowledge(taken.start);
-            break;
         }
         (expired, damaged)
     }
 
-    /// Acknowledges the records that were taken at `start`; they need not be kept any longer.
-    pub(crate) fn acknowledge(&self, start: Position) {
-        self.inner().acknowledge(start);
+    /// Acknowledges the records of a signal that were taken at `start`; they need not be kept any longer.
+    pub(crate) fn acknowledge(&self, signal: Signal, start: Position) {
+        self.inner().acknowledge(signal, start);
     }
 
     /// Forces written bytes to the disk.
@@ -294,10 +293,6 @@ fn add(sums: &mut [u64; 3], counts: [u64; 3]) {
     for (sum, n) in sums.iter_mut().zip(counts) {
         *sum += n;
     }
-}
-
-fn record_len(item: &Item) -> u64 {
-    (8 + 15 + item.scope.len() + item.body.len()) as u64
 }
 
 fn count(items: &[Item], sums: &mut [u64; 3]) {

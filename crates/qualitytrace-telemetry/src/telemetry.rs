@@ -37,9 +37,10 @@ use crate::{
     spool::{Orphan, orphan},
     status::{Probe, SinkStatus, Status},
     tracer::ApplicationTracer,
+    transport,
 };
 
-/// How long a removed sink may go on delivering.
+/// How long a removed sink may go on delivering, and a changed one may wait for responses beyond their timeout.
 const RETIRE: Duration = Duration::from_secs(30);
 /// Limit on removed sinks whose ledgers are still shown.
 const MAX_RETIRED: usize = 16;
@@ -62,6 +63,8 @@ struct Control {
     config: Config,
     tasks: Vec<Task>,
     retired: Vec<Retired>,
+    /// Deliveries that a reload replaced, which wait for the responses to their last requests.
+    stopped: Vec<Stopped>,
     orphans: Vec<Orphan>,
     recorder: Option<JoinHandle<()>>,
     /// Dropping it ends the delivery thread.
@@ -75,12 +78,19 @@ struct Task {
     root: Option<PathBuf>,
     log_level: Level,
     schema_url: Option<String>,
+    /// Of the certificates: their files may change under the same names.
+    fingerprint: u64,
+}
+
+/// A delivery whose queue has another one.
+struct Stopped {
+    handle: Arc<Handle>,
+    ending: tokio::task::JoinHandle<()>,
 }
 
 /// A sink that a reload removed.
 struct Retired {
     handle: Arc<Handle>,
-    root: Option<PathBuf>,
     /// Set by the new owner of the queue: a reload that brings the sink back, or the end of its delivery.
     taken: Arc<AtomicBool>,
     /// Its delivery and the cleanup after it.
@@ -133,6 +143,7 @@ impl Telemetry {
             config: Config { sinks: Vec::new(), ..config.clone() },
             tasks: Vec::new(),
             retired: Vec::new(),
+            stopped: Vec::new(),
             orphans: Vec::new(),
             recorder: Some(recorder),
             stop: Some((stop, delivery)),
@@ -236,6 +247,7 @@ impl Telemetry {
         }
         // Records made under the old sinks belong to them.
         self.0.shared.intake.settle(Duration::from_secs(1));
+        control.stopped.retain(|stopped| !stopped.ending.is_finished());
         let mut old = std::mem::take(&mut control.tasks);
         let mut set = Set { sinks: Vec::new(), propagators: config.propagators.clone() };
         let sinks: &[Sink] = if config.enabled { &config.sinks } else { &[] };
@@ -248,19 +260,20 @@ impl Telemetry {
                     if task.handle.sink.same_settings(sink)
                         && task.handle.resource == resource
                         && (task.log_level, &task.schema_url) == (config.log_level, &config.schema_url)
-                        && task.root == config.spool_path =>
+                        && task.root == config.spool_path
+                        && task.fingerprint == transport::fingerprint(sink) =>
                 {
                     task
                 }
-                Some(task) => self.replace(task, sink, resource, &config),
-                None => match reclaim(&mut control.retired, sink, &config) {
-                    Some(handle) => {
-                        let _ = handle.mode.send(Mode::Stop);
-                        handle.queue.set_limits(&sink.limits, sink.lossy);
-                        let former = handle.former(sink);
-                        let parts = (handle.queue.clone(), handle.deltas.clone());
-                        self.spawn(sink, resource, parts, former, &config)
+                Some(task) => {
+                    if let Some(collector) = &task.collector {
+                        collector.abort();
                     }
+                    let stopped = Stopped { handle: task.handle, ending: task.delivery };
+                    self.succeed(stopped, &mut control.stopped, sink, resource, &config)
+                }
+                None => match reclaim(&mut control.retired, sink) {
+                    Some(stopped) => self.succeed(stopped, &mut control.stopped, sink, resource, &config),
                     None => {
                         let root = config.spool_path.as_deref();
                         let queue = Arc::new(Queue::open(&sink.id, root, &sink.limits, sink.lossy));
@@ -291,7 +304,9 @@ impl Telemetry {
             }
             let taken = Arc::new(AtomicBool::new(false));
             if control.retired.len() == MAX_RETIRED {
-                control.retired.remove(0);
+                // Rather one that has ended than one that still delivers.
+                let ended = control.retired.iter().position(|retired| retired.taken.load(SeqCst));
+                control.retired.remove(ended.unwrap_or(0));
             }
             let (handle, delivery, ours) = (task.handle.clone(), task.delivery, taken.clone());
             let ending = self.0.runtime.spawn(async move {
@@ -300,8 +315,7 @@ impl Telemetry {
                     handle.leave();
                 }
             });
-            let (handle, root) = (task.handle, task.root);
-            control.retired.push(Retired { handle, root, taken, ending: Some(ending) });
+            control.retired.push(Retired { handle: task.handle, taken, ending: Some(ending) });
         }
         control.config = config;
         drop(control);
@@ -356,33 +370,21 @@ impl Telemetry {
         }
     }
 
-    /// Starts a new delivery over the queue of the old one.
-    fn replace(&self, task: Task, sink: &Sink, resource: bytes::Bytes, config: &Config) -> Task {
-        let wants_spool = !sink.lossy && sink.limits.spool && config.spool_path.is_some();
-        let keeps = task.root == config.spool_path && (task.handle.queue.has_spool() || !wants_spool);
-        if let Some(collector) = &task.collector {
-            collector.abort();
-        }
-        let deltas = task.handle.deltas.clone();
-        let former = task.handle.former(sink);
-        let queue = if keeps {
-            let _ = task.handle.mode.send(Mode::Stop);
-            task.handle.queue.set_limits(&sink.limits, sink.lossy);
-            task.handle.queue.clone()
-        } else {
-            // The old queue is drained beside the new one; both use the same ledger.
-            let _ = task.handle.mode.send(Mode::Retire(Instant::now() + RETIRE));
-            let ledger = task.handle.queue.ledger.clone();
-            let root = config.spool_path.as_deref();
-            let queue = Queue::open(&sink.id, root, &sink.limits, sink.lossy).with_ledger(ledger);
-            let handle = task.handle.clone();
-            self.0.runtime.spawn(async move {
-                let _ = task.delivery.await;
-                handle.queue.abandon();
-            });
-            Arc::new(queue)
-        };
-        self.spawn(sink, resource, (queue, deltas), former, config)
+    /// Starts a new delivery over the queue of the old one, which takes nothing more from it.
+    fn succeed(
+        &self,
+        old: Stopped,
+        stopped: &mut Vec<Stopped>,
+        sink: &Sink,
+        resource: bytes::Bytes,
+        config: &Config,
+    ) -> Task {
+        let handle = old.handle.clone();
+        let _ = handle.mode.send(Mode::Stop(Instant::now() + handle.sink.delivery.timeout + RETIRE));
+        stopped.push(old);
+        handle.queue.set_limits(config.spool_path.as_deref(), &sink.limits, sink.lossy);
+        let former = handle.former(sink);
+        self.spawn(sink, resource, (handle.queue.clone(), handle.deltas.clone()), former, config)
     }
 
     fn spawn(
@@ -422,7 +424,8 @@ impl Telemetry {
             })
         });
         let (root, log_level) = (config.spool_path.clone(), config.log_level);
-        Task { handle, delivery, collector, root, log_level, schema_url: config.schema_url.clone() }
+        let (schema_url, fingerprint) = (config.schema_url.clone(), transport::fingerprint(sink));
+        Task { handle, delivery, collector, root, log_level, schema_url, fingerprint }
     }
 
     /// Sends one span, one data point and one log record to every sink, bypassing the queues, and returns the
@@ -470,9 +473,9 @@ impl Telemetry {
     /// the deadline, and needs no runtime of the caller.
     pub fn shutdown(&self, deadline: Duration) -> Status {
         let end = Instant::now() + deadline;
-        let (tasks, retired, recorder, stop) = {
+        let (tasks, ending, recorder, stop) = {
             let mut control = self.control();
-            let retired: Vec<_> = control
+            let mut ending: Vec<_> = control
                 .retired
                 .iter_mut()
                 .filter_map(|retired| {
@@ -480,7 +483,11 @@ impl Telemetry {
                     retired.ending.take()
                 })
                 .collect();
-            (std::mem::take(&mut control.tasks), retired, control.recorder.take(), control.stop.take())
+            ending.extend(control.stopped.drain(..).map(|stopped| {
+                let _ = stopped.handle.mode.send(Mode::Stop(end));
+                stopped.ending
+            }));
+            (std::mem::take(&mut control.tasks), ending, control.recorder.take(), control.stop.take())
         };
         let Some((stop, delivery)) = stop else {
             return self.status();
@@ -501,7 +508,7 @@ impl Telemetry {
             let _ = task.handle.mode.send(Mode::Flush(end));
             self.announce(task.delivery, sender.clone());
         }
-        for ending in retired {
+        for ending in ending {
             self.announce(ending, sender.clone());
         }
         drop(sender);
@@ -549,17 +556,13 @@ impl Telemetry {
     }
 }
 
-/// Takes back the queue of a sink that returns before its delivery ended.
-fn reclaim(retired: &mut Vec<Retired>, sink: &Sink, config: &Config) -> Option<Arc<Handle>> {
-    let wants_spool = !sink.lossy && sink.limits.spool && config.spool_path.is_some();
-    let same = |retired: &Retired| {
-        retired.handle.sink.id == sink.id
-            && retired.root == config.spool_path
-            && (retired.handle.queue.has_spool() || !wants_spool)
-    };
-    let at = retired.iter().position(same)?;
-    let came_first = !retired[at].taken.swap(true, SeqCst);
-    came_first.then(|| retired.remove(at).handle)
+/// Takes back a sink that returns before its delivery ended.
+fn reclaim(retired: &mut Vec<Retired>, sink: &Sink) -> Option<Stopped> {
+    let came_first =
+        |retired: &Retired| retired.handle.sink.id == sink.id && !retired.taken.swap(true, SeqCst);
+    let at = retired.iter().position(came_first)?;
+    let Retired { handle, ending, .. } = retired.remove(at);
+    ending.map(|ending| Stopped { handle, ending })
 }
 
 /// Periodically looks for orphaned spools, so that they expire.

@@ -15,6 +15,7 @@ mod verify;
 
 #[cfg(any(feature = "grpc", feature = "http"))]
 use std::error::Error;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use bytes::Bytes;
 
@@ -43,22 +44,30 @@ impl Transport {
         }
     }
 
+    /// Sends a request. Fails when there is no response, so that a new connection may help.
     #[cfg_attr(
         not(any(feature = "grpc", feature = "http")),
         expect(clippy::unused_async, reason = "without a transport there is nothing to wait for")
     )]
-    pub(crate) async fn send(&self, signal: Signal, request: Bytes) -> Answer {
+    pub(crate) async fn send(&self, signal: Signal, request: Bytes) -> Result<Answer, String> {
         match self {
             #[cfg(feature = "grpc")]
             Self::Grpc(grpc) => grpc.send(signal, request).await,
             #[cfg(feature = "http")]
             Self::Http(http) => http.send(signal, request).await,
             #[cfg(not(any(feature = "grpc", feature = "http")))]
-            _ => Answer::Refused {
-                reason: format!("no transport takes {} of {} bytes", signal.name(), request.len()),
-            },
+            _ => Err(format!("no transport takes {} of {} bytes", signal.name(), request.len())),
         }
     }
+}
+
+/// A checksum of the contents of a sink's certificate files, for comparison within this process.
+pub(crate) fn fingerprint(sink: &Sink) -> u64 {
+    let files = [&sink.tls.ca, &sink.tls.certificate, &sink.tls.key];
+    let contents = files.map(|file| file.as_ref().and_then(|file| std::fs::read(file).ok()));
+    let mut hasher = DefaultHasher::new();
+    contents.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Why the certificates of a sink cannot be used.

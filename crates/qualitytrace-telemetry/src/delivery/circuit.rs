@@ -1,4 +1,4 @@
-//! The circuit breaker of a sink: when it may be tried again. Pure: the time and the jitter are arguments.
+//! The circuit breaker of a receiver of one signal: when it may be tried again. Pure: the time and the jitter are arguments.
 
 use std::time::{Duration, Instant};
 
@@ -48,14 +48,24 @@ impl Circuit {
         }
     }
 
-    /// How many requests may be in flight.
-    pub(crate) fn slots(&self, policy: Policy, max: usize, now: Instant) -> usize {
-        match (self.wait_until, self.state(policy, now)) {
-            (Some(until), _) if until > now => 0,
-            (_, CircuitState::Open) => 0,
-            (_, CircuitState::Probing) => 1,
-            (_, CircuitState::Closed) => max,
-        }
+    /// When the next request may be sent, beside those in flight; `None`: not before one of them has its response.
+    pub(crate) fn next_attempt(
+        &self,
+        policy: Policy,
+        in_flight: usize,
+        max: usize,
+        now: Instant,
+    ) -> Option<Instant> {
+        let slots = match self.state(policy, now) {
+            CircuitState::Closed => max,
+            CircuitState::Open | CircuitState::Probing => 1,
+        };
+        (in_flight < slots).then(|| self.wait_until.map_or(now, |until| until.max(now)))
+    }
+
+    /// Ends the pause; the failures still count.
+    pub(crate) fn resume(&mut self) {
+        self.wait_until = None;
     }
 
     pub(crate) fn wait_until(&self) -> Option<Instant> {
@@ -99,14 +109,29 @@ mod tests {
             circuit.failure(POLICY, now, None, 1.0);
             let until = circuit.wait_until().unwrap();
             pauses.push((until - now).as_secs());
-            assert_eq!(circuit.slots(POLICY, 4, now), 0);
+            assert_eq!(circuit.next_attempt(POLICY, 0, 4, now), Some(until));
             now = until;
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30, 30]);
         assert_eq!(circuit.state(POLICY, now), CircuitState::Probing);
-        assert_eq!(circuit.slots(POLICY, 4, now), 1);
+        assert_eq!(circuit.next_attempt(POLICY, 0, 4, now), Some(now));
         circuit.success();
-        assert_eq!(circuit.slots(POLICY, 4, now), 4);
+        assert_eq!(circuit.next_attempt(POLICY, 3, 4, now), Some(now));
+        assert_eq!(circuit.next_attempt(POLICY, 4, 4, now), None);
+    }
+
+    #[test]
+    fn beside_an_unanswered_probe_nothing_is_due_at_any_time() {
+        let now = Instant::now();
+        let mut circuit = Circuit::new();
+        for _ in 0..3 {
+            circuit.failure(POLICY, now, None, 1.0);
+            circuit.resume();
+        }
+        assert_eq!(circuit.state(POLICY, now), CircuitState::Probing);
+        for later in [now, now + Duration::from_hours(1)] {
+            assert_eq!(circuit.next_attempt(POLICY, 1, 4, later), None);
+        }
     }
 
     #[test]

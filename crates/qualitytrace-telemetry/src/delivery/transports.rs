@@ -1,4 +1,4 @@
-//! The connections of a sink: one for the signals that it sends now, and one for each signal that it no longer sends.
+//! The connections of a sink: one for each host of the signals that it sends now, and of those that it no longer sends.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,9 +10,11 @@ use crate::{
 pub(crate) struct Transports {
     sink: Sink,
     former: BTreeMap<Signal, Sink>,
-    /// The key is the signal of a former connection; `None` is the current one.
-    made: BTreeMap<Option<Signal>, Arc<Transport>>,
+    made: BTreeMap<Key, Arc<Transport>>,
 }
+
+/// The signal of a former connection, where `None` is a current one, and the host.
+type Key = (Option<Signal>, String);
 
 impl Transports {
     /// `former` holds how signals were sent that a reload switched off.
@@ -29,14 +31,28 @@ impl Transports {
 
     /// The connection for a signal. A failure is not cached: a certificate may be there the next time.
     pub(crate) fn of(&mut self, signal: Signal) -> Result<Arc<Transport>, String> {
-        let former = self.former.get(&signal).filter(|_| !self.sink.endpoints.contains_key(&signal));
-        let key = former.map(|_| signal);
+        let (key, sink) = self.find(signal);
         if let Some(transport) = self.made.get(&key) {
             return Ok(transport.clone());
         }
-        let transport = Arc::new(Transport::new(former.unwrap_or(&self.sink))?);
+        let transport = Arc::new(Transport::new(sink)?);
         self.made.insert(key, transport.clone());
         Ok(transport)
+    }
+
+    /// Gives up the connection of a signal, because the receiver did not respond: the peer may be gone, or want another
+    /// certificate, which is then read again.
+    pub(crate) fn renew(&mut self, signal: Signal) {
+        let (key, _) = self.find(signal);
+        self.made.remove(&key);
+    }
+
+    fn find(&self, signal: Signal) -> (Key, &Sink) {
+        let former = self.former.get(&signal).filter(|_| !self.sink.endpoints.contains_key(&signal));
+        let sink = former.unwrap_or(&self.sink);
+        let url = sink.endpoints.get(&signal).map_or("", String::as_str);
+        let host = url.split('/').take(3).collect::<Vec<_>>().join("/");
+        ((former.map(|_| signal), host), sink)
     }
 }
 

@@ -6,7 +6,10 @@ use std::{convert::Infallible, io, path::Path};
 
 use bytes::Bytes;
 
-use crate::{config::features::Feature, item::Item};
+use crate::{
+    config::{Signal, features::Feature},
+    item::Item,
+};
 pub use status::{Damage, Orphan, SpoolStatus};
 
 /// A disk queue; it cannot be constructed.
@@ -60,7 +63,11 @@ impl Spool {
         match self.0 {}
     }
 
-    pub(crate) fn take(&self, _: usize, _: usize) -> (Option<Taken>, [u64; 3]) {
+    pub(crate) fn is_drained(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn take(&self, _: Signal, _: usize, _: usize) -> (Option<Taken>, [u64; 3]) {
         match self.0 {}
     }
 
@@ -68,7 +75,7 @@ impl Spool {
         match self.0 {}
     }
 
-    pub(crate) fn acknowledge(&self, _: Position) {
+    pub(crate) fn acknowledge(&self, _: Signal, _: Position) {
         match self.0 {}
     }
 

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Orphan,
-    recovery::{Locked, file_name, lock, read_cursor, segments},
+    recovery::{Locked, begins, file_name, lock, read_cursor, remove, segments, slots},
 };
-use crate::config::{Signal, Sink};
+use crate::config::{self, Signal, Sink};
 
 /// Retention of a spool that names none.
 const DEFAULT_AGE: Duration = Duration::from_hours(24);
@@ -88,18 +88,21 @@ fn look(folder: &Path, sinks: &[Sink], now: SystemTime, survey: &mut Survey) {
         };
         sinks.iter().position(|sink| takes(&sink))
     });
-    let Ok(slots) = fs::read_dir(folder) else { return };
-    let mut left = 0;
-    for slot in slots.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_dir()) {
-        left += 1;
+    let slots = slots(folder);
+    if slots.is_empty() && owner.is_none() {
+        // The folder of another program.
+        return;
+    }
+    let mut left = slots.len();
+    for slot in slots {
         let Ok(Locked::Ours(Some(lock))) = lock(&slot) else { continue };
-        let cursor = read_cursor(&slot).unwrap_or_default();
+        let cursors = read_cursor(&slot).unwrap_or_default();
         let files: Vec<fs::Metadata> = segments(&slot)
             .unwrap_or_default()
             .into_iter()
-            .filter(|(id, _, path)| {
+            .filter(|(id, begin, path)| {
                 let end = fs::metadata(path).map_or(0, |meta| meta.len());
-                *id > cursor.segment || *id == cursor.segment && cursor.offset < end
+                begins(*id, *begin, &cursors).into_iter().any(|begin| begin < end)
             })
             .filter_map(|(_, _, path)| fs::metadata(path).ok())
             .collect();
@@ -114,7 +117,7 @@ fn look(folder: &Path, sinks: &[Sink], now: SystemTime, survey: &mut Survey) {
         };
         let empty = files.is_empty();
         if empty || expires <= now {
-            if fs::remove_dir_all(&slot).is_ok() {
+            if remove(&slot).is_ok() {
                 left -= 1;
                 survey.expired.extend((!empty).then_some(orphan));
             }
@@ -136,13 +139,17 @@ fn read(folder: &Path) -> Option<Owner> {
     serde_json::from_slice(&fs::read(folder.join(OWNER)).ok()?).ok()
 }
 
+/// Where each signal goes. An address with secrets is shown without them, and told apart by a checksum.
 fn addresses(sink: &Sink) -> BTreeMap<String, String> {
     let of = |(signal, url): (&Signal, &String)| {
         let transport = match sink.transport {
-            crate::config::Transport::Grpc => "grpc",
-            crate::config::Transport::Http => "http",
+            config::Transport::Grpc => "grpc",
+            config::Transport::Http => "http",
         };
-        (signal.name().to_owned(), format!("{transport} {url}"))
+        let shown = config::shown(url);
+        let sum =
+            if shown == *url { String::new() } else { format!(" {:08x}", crc32fast::hash(url.as_bytes())) };
+        (signal.name().to_owned(), format!("{transport} {shown}{sum}"))
     };
     sink.endpoints.iter().map(of).collect()
 }

@@ -1,7 +1,7 @@
 //! The state of a spool behind its lock: segments, reader, writer and cursor.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeSet, VecDeque},
     fs::{self, File, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     path::PathBuf,
@@ -10,9 +10,10 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    Damage, Position, Refused, Taken, count, record, record_len,
+    Cursors, Damage, Position, Refused, Taken, count, record,
     recovery::{self, Scan},
 };
+use crate::{config::Signal, item::Item};
 
 /// A segment is closed at this size, or at an eighth of a smaller cap.
 const SEGMENT: u64 = 8 << 20;
@@ -28,10 +29,9 @@ pub(super) struct Inner {
     pub(super) segments: VecDeque<Segment>,
     pub(super) writer: Option<File>,
     pub(super) reader: Option<(u64, File)>,
-    pub(super) read: Position,
-    /// Ranges that were taken and not acknowledged: start -> end.
-    pub(super) outstanding: BTreeMap<Position, Position>,
-    pub(super) cursor: Position,
+    /// Each signal is read by itself: one that cannot be delivered does not hold up the others.
+    pub(super) readers: [Reader; 3],
+    pub(super) cursors: Cursors,
     pub(super) cursor_file: Option<File>,
     pub(super) bytes: u64,
     pub(super) capacity: u64,
@@ -42,13 +42,30 @@ pub(super) struct Inner {
     pub(super) unsynced: bool,
 }
 
+/// How far one signal was read.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    pub(super) at: Position,
+    /// Where ranges begin that were taken and not acknowledged.
+    pub(super) outstanding: BTreeSet<Position>,
+}
+
+/// How much to take at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limit {
+    pub(super) items: usize,
+    pub(super) bytes: usize,
+    /// Take only what was made before this time.
+    pub(super) before: Option<u64>,
+}
+
 #[derive(Default)]
 pub(super) struct Segment {
     pub(super) id: u64,
     pub(super) path: PathBuf,
     pub(super) len: u64,
-    /// What lies before this offset was acknowledged in another folder.
-    pub(super) begin: u64,
+    /// What lies before these offsets was acknowledged by an earlier process, per signal.
+    pub(super) begin: [u64; 3],
     /// Where the first record begins; 0 while the file was not scanned.
     pub(super) first: u64,
     /// `None`: its header is damaged, so the resource of its records is lost.
@@ -63,6 +80,7 @@ impl Segment {
     /// Sets the state to what a scan of the file found. What lies after the last good record is never read.
     pub(super) fn recover(&mut self, scan: &Scan) {
         self.first = scan.first;
+        self.begin = scan.begin;
         self.len = scan.end;
         self.resource.clone_from(&scan.resource);
         self.unread = scan.found.items;
@@ -148,18 +166,18 @@ impl Inner {
     /// Removes all segments, the current one included, if everything in them is acknowledged. Returns whether that
     /// freed space.
     fn reclaim(&mut self) -> bool {
-        self.advance();
-        let done = self
-            .segments
-            .back()
-            .is_some_and(|last| last.id == self.read.segment && self.read.offset >= last.len);
-        if !done || !self.outstanding.is_empty() {
+        self.move_cursors();
+        let Some(last) = self.segments.back() else { return false };
+        let end = Position { segment: last.id, offset: last.len };
+        if self.readers.iter().any(|reader| reader.at < end || !reader.outstanding.is_empty()) {
             return false;
         }
         self.writer = None;
         self.reader = None;
-        self.read = Position { segment: self.next, offset: 0 };
-        self.move_cursor(self.read);
+        for reader in &mut self.readers {
+            reader.at = Position { segment: self.next, offset: 0 };
+        }
+        self.move_cursors();
         true
     }
 
@@ -210,7 +228,7 @@ impl Inner {
 
     /// Checks whether a file can be written.
     fn probe(&self) -> io::Result<()> {
-        let path = self.folder.join("probe");
+        let path = self.folder.join(recovery::PROBE);
         let written = fs::write(&path, [0; PROBE]);
         let removed = fs::remove_file(&path);
         written.and(removed)
@@ -225,7 +243,7 @@ impl Inner {
                 recovery::Locked::Theirs => return Err(io::Error::other("another process uses the folder")),
             }
         }
-        let path = self.folder.join(recovery::segment_name(id, 0));
+        let path = self.folder.join(recovery::segment_name(id, [0; 3]));
         let mut file = OpenOptions::new().create_new(true).append(true).open(&path)?;
         self.next += 1;
         let header = record::header(resource);
@@ -247,55 +265,46 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn take(
-        &mut self,
-        max_items: usize,
-        max_bytes: usize,
-        damaged: &mut [u64; 3],
-    ) -> Option<Taken> {
+    /// Takes the next records of a signal.
+    pub(super) fn take(&mut self, signal: Signal, limit: Limit, damaged: &mut [u64; 3]) -> Option<Taken> {
         loop {
-            self.advance();
-            let last = self.segments.back()?.id;
-            let at = self.segments.iter().position(|segment| segment.id == self.read.segment)?;
+            self.advance(signal);
+            let start = self.readers[signal as usize].at;
+            let at = self.segments.iter().position(|segment| segment.id == start.segment)?;
             let segment = &self.segments[at];
-            if self.read.offset >= segment.len {
-                debug_assert!(segment.id == last);
+            if segment.first == 0 || start.offset >= segment.len {
                 return None;
             }
-            let start = self.read;
-            let taken = self.read_records(at, max_items, max_bytes);
-            match taken {
-                Ok(taken) if !taken.items.is_empty() => {
+            match self.read_records(at, start, signal, limit) {
+                Ok((_, end)) if end == start.offset => return None,
+                Ok((items, end)) => {
                     let mut n = [0; 3];
-                    count(&taken.items, &mut n);
-                    for (unread, n) in self.segments[at].unread.iter_mut().zip(n) {
-                        *unread = unread.saturating_sub(n);
+                    count(&items, &mut n);
+                    let segment = &mut self.segments[at];
+                    let unread = &mut segment.unread[signal as usize];
+                    *unread = unread.saturating_sub(n[signal as usize]);
+                    let resource = segment.resource.clone();
+                    self.pass(at, signal, end, damaged);
+                    // Otherwise there were only records of other signals.
+                    if !items.is_empty() {
+                        self.readers[signal as usize].outstanding.insert(start);
+                        return Some(Taken { start, items, resource });
                     }
-                    let end = Position {
-                        offset: start.offset + taken.items.iter().map(record_len).sum::<u64>(),
-                        ..start
-                    };
-                    self.read = end;
-                    self.outstanding.insert(start, end);
-                    self.end_segment(at, damaged);
-                    return Some(taken);
                 }
-                Ok(_) => return None,
                 Err(fault) => {
-                    self.read.offset = self.pass_damage(at, start.offset, &fault);
-                    self.end_segment(at, damaged);
+                    let end = self.pass_damage(at, start.offset, &fault);
+                    self.pass(at, signal, end, damaged);
                 }
             }
         }
     }
 
-    /// Counts the items of a segment that were not found when it is read to its end as damaged.
-    fn end_segment(&mut self, at: usize, damaged: &mut [u64; 3]) {
+    /// Moves a reader within its segment. Items that were not found by the end of the segment count as damaged.
+    fn pass(&mut self, at: usize, signal: Signal, end: u64, damaged: &mut [u64; 3]) {
+        self.readers[signal as usize].at.offset = end;
         let segment = &mut self.segments[at];
-        if self.read.offset >= segment.len {
-            for (sum, n) in damaged.iter_mut().zip(std::mem::take(&mut segment.unread)) {
-                *sum += n;
-            }
+        if end >= segment.len {
+            damaged[signal as usize] += std::mem::take(&mut segment.unread[signal as usize]);
         }
     }
 
@@ -325,44 +334,51 @@ impl Inner {
         to
     }
 
-    fn read_records(&mut self, at: usize, max_items: usize, max_bytes: usize) -> Result<Taken, Fault> {
-        let segment = &self.segments[at];
-        let start = self.read;
-        let left = segment.len - start.offset;
-        let mut want = left.min(max_bytes as u64);
-        let mut taken = Taken { start, items: Vec::new(), resource: segment.resource.clone() };
+    /// Reads records of a signal from `start` on and passes those of other signals. Returns where it stopped.
+    fn read_records(
+        &mut self,
+        at: usize,
+        start: Position,
+        signal: Signal,
+        limit: Limit,
+    ) -> Result<(Vec<Item>, u64), Fault> {
+        let left = self.segments[at].len - start.offset;
+        let mut want = left.min(limit.bytes as u64);
         loop {
-            let bytes = self.read_at(at, start.offset, want).map_err(|_| Fault::File)?;
-            let mut rest = bytes;
-            let mut size = 0;
-            taken.items.clear();
+            let mut rest = self.read_at(at, start.offset, want).map_err(|_| Fault::File)?;
+            let mut items: Vec<Item> = Vec::new();
+            let (mut end, mut size) = (start.offset, 0);
             let short = loop {
-                if taken.items.len() >= max_items || rest.is_empty() {
+                if items.len() >= limit.items || rest.is_empty() {
                     break None;
                 }
                 match record::read(&rest) {
                     record::Read::Item(item, len) => {
-                        size += item.size();
-                        if size > max_bytes && !taken.items.is_empty() {
-                            break None;
+                        if item.signal == signal {
+                            size += item.size();
+                            let full = size > limit.bytes && !items.is_empty();
+                            if full || limit.before.is_some_and(|before| item.time >= before) {
+                                break None;
+                            }
+                            items.push(item);
                         }
                         rest = rest.slice(usize::try_from(len).unwrap_or(usize::MAX)..);
-                        taken.items.push(item);
+                        end += len;
                     }
                     record::Read::Short(needed) => break Some(needed),
                     // What comes before the damage is good.
-                    record::Read::Bad(_) if !taken.items.is_empty() => break None,
+                    record::Read::Bad(_) if end > start.offset => break None,
                     record::Read::Bad(reason) => return Err(Fault::Record(reason)),
                 }
             };
             match short {
-                Some(needed) if taken.items.is_empty() => {
+                Some(needed) if end == start.offset => {
                     if needed > left || needed <= want {
                         return Err(Fault::Record("a record is cut off"));
                     }
                     want = needed;
                 }
-                Some(_) | None => return Ok(taken),
+                Some(_) | None => return Ok((items, end)),
             }
         }
     }
@@ -381,41 +397,57 @@ impl Inner {
         Ok(bytes.into())
     }
 
-    /// Moves the reader to the next segment when this one is finished.
-    pub(super) fn advance(&mut self) {
+    /// Moves a reader to the next segment when this one has nothing more for it.
+    fn advance(&mut self, signal: Signal) {
+        let signal = signal as usize;
         loop {
-            let Some(first) = self.segments.iter().find(|s| s.id >= self.read.segment) else {
+            let at = self.readers[signal].at;
+            let Some(segment) = self.segments.iter().find(|segment| segment.id >= at.segment) else { return };
+            if segment.first == 0 {
+                // What is in it is not known yet.
+                return;
+            }
+            let mut offset = segment.first.max(segment.begin[signal]);
+            if segment.id == at.segment {
+                offset = offset.max(at.offset);
+            }
+            if segment.unread[signal] == 0 {
+                offset = offset.max(segment.len);
+            }
+            let next = self.segments.iter().find(|next| next.id > segment.id && offset >= segment.len);
+            let Some(next) = next else {
+                self.readers[signal].at = Position { segment: segment.id, offset };
                 return;
             };
-            if first.id != self.read.segment {
-                self.read = Position { segment: first.id, offset: first.first };
-            }
-            self.read.offset = self.read.offset.max(first.first);
-            let next = self.segments.iter().find(|s| s.id > self.read.segment);
-            match next {
-                Some(next) if self.read.offset >= first.len => {
-                    self.read = Position { segment: next.id, offset: next.first };
-                }
-                Some(_) | None => return,
-            }
+            self.readers[signal].at = Position { segment: next.id, offset: 0 };
         }
     }
 
-    pub(super) fn acknowledge(&mut self, start: Position) {
-        self.outstanding.remove(&start);
-        self.advance();
-        let cursor = self.outstanding.keys().next().copied().unwrap_or(self.read).min(self.read);
-        if cursor == self.cursor {
+    /// Whether there is nothing left to deliver.
+    pub(super) fn is_drained(&self) -> bool {
+        self.segments.iter().all(|segment| segment.first > 0 && segment.unread == [0; 3])
+            && self.readers.iter().all(|reader| reader.outstanding.is_empty())
+    }
+
+    pub(super) fn acknowledge(&mut self, signal: Signal, start: Position) {
+        self.readers[signal as usize].outstanding.remove(&start);
+        self.move_cursors();
+    }
+
+    /// Stores the positions up to which everything is acknowledged, and removes the segments before all of them.
+    fn move_cursors(&mut self) {
+        for signal in Signal::ALL {
+            self.advance(signal);
+        }
+        let cursors =
+            self.readers.each_ref().map(|reader| reader.outstanding.first().copied().unwrap_or(reader.at));
+        if cursors == self.cursors {
             return;
         }
-        self.move_cursor(cursor);
-    }
-
-    /// Stores the position up to which everything is acknowledged, and removes the segments before it.
-    fn move_cursor(&mut self, cursor: Position) {
-        self.cursor = cursor;
+        self.cursors = cursors;
         self.write_cursor();
-        while self.segments.front().is_some_and(|segment| segment.id < cursor.segment) {
+        let oldest = cursors.into_iter().min().unwrap_or_default();
+        while self.segments.front().is_some_and(|segment| segment.id < oldest.segment) {
             if let Some(segment) = self.segments.pop_front() {
                 let _ = fs::remove_file(&segment.path);
                 self.bytes = self.bytes.saturating_sub(segment.len);
@@ -425,11 +457,7 @@ impl Inner {
 
     /// The file gets its space when the spool is opened, so that it can be written on a full disk.
     pub(super) fn write_cursor(&mut self) {
-        let mut bytes = [0; 20];
-        bytes[..8].copy_from_slice(&self.cursor.segment.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.cursor.offset.to_le_bytes());
-        let sum = crc32fast::hash(&bytes[..16]).to_le_bytes();
-        bytes[16..].copy_from_slice(&sum);
+        let bytes = recovery::cursor_bytes(&self.cursors);
         if self.cursor_file.is_none() {
             self.cursor_file = recovery::open_cursor(&self.folder).ok();
         }

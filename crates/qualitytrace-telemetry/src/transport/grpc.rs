@@ -18,7 +18,7 @@ use tonic::{
 use super::{Answer, answer, chain, tls, user_agent};
 use crate::{
     codec::Verbatim,
-    config::{Compression, Signal, Sink},
+    config::{self, Compression, Signal, Sink},
 };
 
 pub(crate) struct Grpc {
@@ -59,18 +59,18 @@ impl Grpc {
         Ok(Self { channels, headers, compression, timeout: sink.delivery.timeout })
     }
 
-    pub(crate) async fn send(&self, signal: Signal, request: Bytes) -> Answer {
+    pub(crate) async fn send(&self, signal: Signal, request: Bytes) -> Result<Answer, String> {
         let Some(channel) = self.channels.get(&signal) else {
-            return Answer::Refused { reason: format!("this sink sends no {}", signal.name()) };
+            return Ok(Answer::Refused { reason: format!("this sink sends no {}", signal.name()) });
         };
         match tokio::time::timeout(self.timeout, self.call(channel.clone(), signal, request)).await {
-            Ok(Ok(body)) => answer::success(&body),
+            Ok(Ok(body)) => Ok(answer::success(&body)),
             // A source means that there was no response; the status was made on our side.
             Ok(Err(status)) => match status.source() {
-                Some(source) => Answer::Retry { after: None, reason: chain(source) },
-                None => answer::grpc(status.code() as i32, status.message(), status.details()),
+                Some(source) => Err(chain(source)),
+                None => Ok(answer::grpc(status.code() as i32, status.message(), status.details())),
             },
-            Err(_) => Answer::Retry { after: None, reason: format!("no answer within {:?}", self.timeout) },
+            Err(_) => Err(format!("no answer within {:?}", self.timeout)),
         }
     }
 
@@ -95,15 +95,16 @@ impl Grpc {
 }
 
 fn channel(sink: &Sink, url: &str) -> Result<Channel, String> {
-    let uri: Uri = url.parse().map_err(|error| format!("`{url}` is not a URL: {error}"))?;
+    let shown = config::shown(url);
+    let uri: Uri = url.parse().map_err(|error| format!("`{shown}` is not a URL: {error}"))?;
     let secure = uri.scheme_str() == Some("https");
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
     let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
     let connector = if secure {
         let config = tls::client(&sink.tls, &[b"h2"])?;
         let name = sink.tls.server_name.clone().unwrap_or_else(|| host.clone());
-        let name =
-            ServerName::try_from(name).map_err(|error| format!("the host of `{url}` is no name: {error}"))?;
+        let name = ServerName::try_from(name)
+            .map_err(|error| format!("the host of `{shown}` is no name: {error}"))?;
         Some((TlsConnector::from(Arc::new(config)), name))
     } else {
         None

@@ -55,9 +55,9 @@ impl Http {
         Ok(Self { client, urls, compression: sink.compression })
     }
 
-    pub(crate) async fn send(&self, signal: Signal, request: Bytes) -> Answer {
+    pub(crate) async fn send(&self, signal: Signal, request: Bytes) -> Result<Answer, String> {
         let Some(url) = self.urls.get(&signal) else {
-            return Answer::Refused { reason: format!("this sink sends no {}", signal.name()) };
+            return Ok(Answer::Refused { reason: format!("this sink sends no {}", signal.name()) });
         };
         let (body, encoding) = match compress(self.compression, &request) {
             Some((body, encoding)) => (body, Some(encoding)),
@@ -68,10 +68,7 @@ impl Http {
         if let Some(encoding) = encoding {
             post = post.header(header::CONTENT_ENCODING, encoding);
         }
-        match self.exchange(post).await {
-            Ok(answer) => answer,
-            Err(error) => Answer::Retry { after: None, reason: chain(&error.without_url()) },
-        }
+        self.exchange(post).await.map_err(|error| chain(&error.without_url()))
     }
 
     async fn exchange(&self, post: reqwest::RequestBuilder) -> reqwest::Result<Answer> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rustls::ClientConfig;
+use rustls::{ClientConfig, pki_types::ServerName};
 
 use crate::config::Tls;
 use crate::tls::{self, Identity, Trust, Versions};
@@ -22,7 +22,7 @@ pub(crate) fn client(settings: &Tls, alpn: &[&[u8]]) -> Result<ClientConfig, Str
         None => Trust::System,
     };
     let identity = identity.as_ref().map(|(certificate, key)| Identity { certificate, key });
-    tls::client(trust, identity, Versions::default(), alpn).map_err(|error| {
+    let explain = |error: tls::Error| {
         let file = match &error {
             tls::Error::Authorities(_) => settings.ca.as_ref(),
             tls::Error::Certificate(_) => settings.certificate.as_ref(),
@@ -31,5 +31,11 @@ pub(crate) fn client(settings: &Tls, alpn: &[&[u8]]) -> Result<ClientConfig, Str
         };
         let named = file.map(|file| format!("`{}`: ", file.display())).unwrap_or_default();
         format!("{named}{error}")
-    })
+    };
+    let mut config = tls::client(trust, identity, Versions::default(), alpn).map_err(explain)?;
+    if let Some(name) = settings.server_name.clone().filter(|_| !settings.skip_verify) {
+        let name = ServerName::try_from(name).map_err(|error| format!("`tls.server-name`: {error}"))?;
+        tls::expect_name(&mut config, trust, name).map_err(explain)?;
+    }
+    Ok(config)
 }

@@ -164,6 +164,11 @@ struct Certificates {
 }
 
 fn certificates(folder: &Path) -> Certificates {
+    certificates_of(&["localhost", "127.0.0.1"], folder)
+}
+
+/// The same, with other names in the certificates.
+fn certificates_of(names: &[&str], folder: &Path) -> Certificates {
     let path = |name: &str| folder.join(name);
     let ca_key = rcgen::KeyPair::generate().unwrap();
     let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
@@ -173,7 +178,7 @@ fn certificates(folder: &Path) -> Certificates {
     fs::write(path("ca.pem"), ca.pem()).unwrap();
     for name in ["server", "client"] {
         let key = rcgen::KeyPair::generate().unwrap();
-        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let certificate = rcgen::CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
         fs::write(path(&format!("{name}.pem")), certificate.pem()).unwrap();
         fs::write(path(&format!("{name}.key")), key.serialize_pem()).unwrap();
@@ -375,6 +380,32 @@ fn logs_reach_a_collector_with_their_spans_over_http_and_zstd() {
     assert_eq!(got.spans, ids);
     assert_eq!(got.logs.len(), 300);
     assert!(got.logs.is_subset(&ids), "each log names the span it was written in");
+}
+
+#[test]
+fn a_certificate_is_checked_against_the_configured_name_over_both_transports() {
+    let folder = tempfile::tempdir().unwrap();
+    let certificates = certificates_of(&["receiver.test"], folder.path());
+    let proxy = Proxy::start(&certificates, 1, "right");
+    let endpoint = format!("https://127.0.0.1:{}/v1/otel", proxy.address.port());
+    let ca = certificates.ca.display().to_string();
+    for example_file in ["tracer-http.toml", "tracer-grpc.toml"] {
+        let answer = |name: Option<&str>| {
+            let mut flags = vec![("tracer.otel.endpoint", endpoint.as_str()), ("tracer.otel.tls.ca", &ca)];
+            flags.extend(name.map(|name| ("tracer.otel.tls.server-name", name)));
+            let telemetry = Telemetry::start(example(example_file, &flags)).unwrap();
+            let probes = telemetry.test();
+            telemetry.shutdown(Duration::ZERO);
+            probes[0].answer.clone()
+        };
+        let refused = |answer: &str| answer.contains("certificate");
+        for name in [None, Some("another.test")] {
+            let answer = answer(name);
+            assert!(refused(&answer), "{example_file} {name:?}: {answer}");
+        }
+        let answer = answer(Some("receiver.test"));
+        assert!(!refused(&answer) && answer.contains("401"), "{example_file}: {answer}");
+    }
 }
 
 #[test]

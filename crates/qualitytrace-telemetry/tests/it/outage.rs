@@ -22,41 +22,41 @@ use crate::{
     receiver::{Fault, Receiver, number},
 };
 
-const NOWHERE: &str = "http://127.0.0.1:1";
+pub(crate) const NOWHERE: &str = "http://127.0.0.1:1";
 
 fn one(folder: &Path, url: &str) -> Config {
     named(folder, "one", url)
 }
 
 /// A configuration with one lossless sink for spans and logs.
-fn named(folder: &Path, id: &str, url: &str) -> Config {
+pub(crate) fn named(folder: &Path, id: &str, url: &str) -> Config {
     let mut sink = sink(id, url, Transport::Http);
     sink.endpoints.retain(|signal, _| *signal != Signal::Metrics);
     config(Some(folder), vec![sink])
 }
 
-fn spans(telemetry: &Telemetry, range: std::ops::Range<i64>) {
+pub(crate) fn spans(telemetry: &Telemetry, range: std::ops::Range<i64>) {
     under(telemetry, || range.for_each(|n| drop(tracing::info_span!("s", n))));
 }
 
-fn logs(telemetry: &Telemetry, range: std::ops::Range<i64>) {
+pub(crate) fn logs(telemetry: &Telemetry, range: std::ops::Range<i64>) {
     under(telemetry, || range.for_each(|n| tracing::info!(n, "l")));
 }
 
-fn status(telemetry: &Telemetry) -> SinkStatus {
+pub(crate) fn status(telemetry: &Telemetry) -> SinkStatus {
     telemetry.status().sinks[0].clone()
 }
 
-fn balance(telemetry: &Telemetry) -> Balance {
+pub(crate) fn balance(telemetry: &Telemetry) -> Balance {
     status(telemetry).ledger[&Signal::Traces]
 }
 
 /// Waits until everything recorded so far is in the spool or in the memory of the sink.
-fn settle(telemetry: &Telemetry, created: u64) {
+pub(crate) fn settle(telemetry: &Telemetry, created: u64) {
     eventually_blocking(DEADLINE, "all spans are counted", || balance(telemetry).created == created);
 }
 
-fn span_numbers(receiver: &Receiver) -> Vec<i64> {
+pub(crate) fn span_numbers(receiver: &Receiver) -> Vec<i64> {
     let mut numbers: Vec<i64> =
         receiver.got().spans.iter().filter_map(|span| number(&span.attributes)).collect();
     numbers.sort_unstable();
@@ -64,7 +64,7 @@ fn span_numbers(receiver: &Receiver) -> Vec<i64> {
 }
 
 /// Counts the segment files below a folder.
-fn segments(folder: &Path) -> usize {
+pub(crate) fn segments(folder: &Path) -> usize {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
     let count = |path: std::path::PathBuf| {
         if path.is_dir() {
@@ -223,7 +223,7 @@ fn a_capacity_that_is_used_up_by_what_was_acknowledged_is_given_back() {
 }
 
 /// Leaves spans in the spool of a sink.
-fn leave(folder: &Path, id: &str, range: std::ops::Range<i64>) {
+pub(crate) fn leave(folder: &Path, id: &str, range: std::ops::Range<i64>) {
     let telemetry = Telemetry::start(named(folder, id, NOWHERE)).unwrap();
     let count = (range.end - range.start).unsigned_abs();
     spans(&telemetry, range);
@@ -233,7 +233,7 @@ fn leave(folder: &Path, id: &str, range: std::ops::Range<i64>) {
     telemetry.shutdown(Duration::ZERO);
 }
 
-fn owners(folder: &Path) -> usize {
+pub(crate) fn owners(folder: &Path) -> usize {
     let folders = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     folders.filter(|folder| folder.join("sink.json").exists()).count()
 }

@@ -132,3 +132,119 @@ fn the_end_of_the_process_does_not_wait_for_a_sink_that_is_gone_and_down() {
     let gone = status.sink("gone").unwrap().ledger[&Signal::Traces];
     assert_eq!((gone.queued, gone.dropped.total()), (30, 0), "{}", status.render());
 }
+
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+/// A configuration with one sink of spans, in the folder of spools or without a spool.
+fn one(folder: Option<&Path>, url: &str) -> Config {
+    let mut one = sink("one", url, Transport::Http);
+    one.endpoints.retain(|signal, _| *signal == Signal::Traces);
+    config(folder, vec![one])
+}
+
+/// Waits until this many spans are in the queue.
+fn queued(telemetry: &Telemetry, count: u64) {
+    eventually_blocking(DEADLINE, "all spans are queued", || {
+        let balance = telemetry.status().sink("one").unwrap().ledger[&Signal::Traces];
+        balance.queued + balance.in_flight == count
+    });
+}
+
+/// The numbers of the spans that the next process delivers.
+fn next_process(folder: &Path) -> Vec<i64> {
+    let receiver = Receiver::start();
+    let telemetry = Telemetry::start(one(Some(folder), &receiver.url())).unwrap();
+    let status = telemetry.shutdown(Duration::from_secs(20));
+    assert!(status.holds(), "{}", status.render());
+    let mut numbers: Vec<i64> =
+        receiver.stop().spans.iter().filter_map(|span| number(&span.attributes)).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[test]
+fn a_change_of_the_spool_keeps_items_that_wait_beyond_the_end_of_the_process() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let at = |folder: usize| one(Some(folders[folder].path()), NOWHERE);
+    let changed = |change: fn(&mut Config)| {
+        let mut config = at(1);
+        change(&mut config);
+        config
+    };
+    let befores = [
+        ("another folder", at(0)),
+        ("no folder", one(None, NOWHERE)),
+        ("lossy", changed(|config| config.sinks[0].lossy = true)),
+        ("switched off", changed(|config| config.sinks[0].limits.spool = false)),
+    ];
+    for (name, before) in befores {
+        let telemetry = Telemetry::start(before).unwrap();
+        spans(&telemetry, 0..100);
+        queued(&telemetry, 100);
+        telemetry.reload(at(1));
+        spans(&telemetry, 100..200);
+        queued(&telemetry, 200);
+        let status = telemetry.shutdown(Duration::from_millis(10));
+        assert!(status.holds(), "{name}: {}", status.render());
+        let balance = status.sink("one").unwrap().ledger[&Signal::Traces];
+        assert_eq!((balance.queued, balance.dropped.total()), (200, 0), "{name}: {}", status.render());
+        drop(telemetry);
+        assert_eq!(next_process(folders[1].path()), (0..200).collect::<Vec<_>>(), "{name}");
+        assert!(next_process(folders[0].path()).is_empty(), "{name}: nothing is left behind");
+    }
+}
+
+#[test]
+fn items_in_the_spool_of_an_earlier_folder_are_delivered() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let receiver = Receiver::start();
+    for after in [Some(folders[1].path()), None] {
+        let telemetry = Telemetry::start(one(Some(folders[0].path()), NOWHERE)).unwrap();
+        spans(&telemetry, 0..100);
+        queued(&telemetry, 100);
+        let before = receiver.got().spans.len();
+        telemetry.reload(one(after, &receiver.url()));
+        assert!(telemetry.flush(Duration::from_secs(20)), "{}", telemetry.status().render());
+        let status = telemetry.shutdown(Duration::from_secs(5));
+        assert!(status.holds(), "{}", status.render());
+        assert_eq!(receiver.got().spans.len(), before + 100);
+    }
+}
+
+#[test]
+fn a_spool_that_is_switched_off_gets_nothing_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let telemetry = Telemetry::start(one(Some(folder.path()), NOWHERE)).unwrap();
+    spans(&telemetry, 0..50);
+    queued(&telemetry, 50);
+    let mut without = one(Some(folder.path()), NOWHERE);
+    without.sinks[0].limits.spool = false;
+    telemetry.reload(without);
+    spans(&telemetry, 50..100);
+    queued(&telemetry, 100);
+    let status = telemetry.shutdown(Duration::from_millis(10));
+    let balance = status.sink("one").unwrap().ledger[&Signal::Traces];
+    assert_eq!((balance.queued, balance.dropped.shutdown), (50, 50), "{}", status.render());
+    drop(telemetry);
+    assert_eq!(next_process(folder.path()), (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn requests_of_a_replaced_delivery_are_settled_at_the_end_of_the_process() {
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let receiver = Receiver::with("127.0.0.1:0", move || {
+        let _ = gate.recv();
+        Fault::None
+    });
+    let telemetry = Telemetry::start(one(None, &receiver.url())).unwrap();
+    spans(&telemetry, 0..10);
+    let balance = || telemetry.status().sink("one").unwrap().ledger[&Signal::Traces];
+    eventually_blocking(DEADLINE, "all spans are in flight", || balance().in_flight == 10);
+    let mut changed = one(None, &receiver.url());
+    changed.sinks[0].compression = Compression::Gzip;
+    telemetry.reload(changed);
+    let status = telemetry.shutdown(Duration::from_millis(100));
+    drop(open);
+    let balance = status.sink("one").unwrap().ledger[&Signal::Traces];
+    assert_eq!((balance.in_flight, balance.dropped.shutdown), (0, 10), "{}", status.render());
+}
