@@ -5,18 +5,18 @@
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use qualitytrace_fuzz::on_a_small_stack;
-use qualitytrace_server::ingest::Split;
-use qualitytrace_server::otlp::protobuf::Malformed;
-use qualitytrace_server::otlp::wire::{split_logs, split_traces};
+use qualitytrace_server::ingest::{Budget, Lease, Split};
+use qualitytrace_server::otlp::wire::{NotSplit, split_logs, split_traces};
 
 fuzz_target!(|input: &[u8]| {
     on_a_small_stack(|| {
         let body = Bytes::copy_from_slice(input);
-        let split: [fn(&Bytes) -> Result<Split, Malformed>; 2] = [split_traces, split_logs];
+        let mut lease = Budget::new(1 << 30).lease().expect("there is room");
+        let split: [fn(&Bytes, &mut Lease) -> Result<Split, NotSplit>; 2] = [split_traces, split_logs];
         for split in split {
-            let Ok(whole) = split(&body) else { continue };
+            let Ok(whole) = split(&body, &mut lease) else { continue };
             for chunk in &whole.chunks {
-                let again = split(&chunk.data).expect("a chunk is a request");
+                let again = split(&chunk.data, &mut lease).expect("a chunk is a request");
                 assert_eq!(again.items(), u64::from(chunk.items));
             }
         }

@@ -5,6 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use qualitytrace_fuzz::on_a_small_stack;
+use qualitytrace_server::ingest::Budget;
 use qualitytrace_server::otlp::wire::split_traces;
 use qualitytrace_server::trace_files::{Format, read};
 
@@ -13,7 +14,8 @@ fuzz_target!(|input: &[u8]| {
         for format in Format::ALL.map(Some).into_iter().chain([None]) {
             let Ok(file) = read(input, format) else { continue };
             let spans: u64 = file.traces().iter().map(|(_, spans)| spans).sum();
-            let split = split_traces(&file.into_message()).expect("it is a request");
+            let mut lease = Budget::new(1 << 30).lease().expect("there is room");
+            let split = split_traces(&file.into_message(), &mut lease).expect("it is a request");
             assert_eq!((split.items(), split.without_trace), (spans, 0));
         }
     });

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
+use qualitytrace_server::ingest::Budget;
 use qualitytrace_server::otlp::{json, wire};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -75,7 +76,9 @@ fn mutated(random: &mut StdRng) -> Vec<u8> {
 /// Whether the decoder accepts the text; its result must then be decodable.
 fn survives(text: &[u8]) -> bool {
     let Ok(request) = json::decode::<ExportTraceServiceRequest>(text) else { return false };
-    let split = wire::split_traces(&request.encode_to_vec().into()).expect("what was encoded can be split");
+    let mut lease = Budget::new(1 << 30).lease().expect("there is room");
+    let split = wire::split_traces(&request.encode_to_vec().into(), &mut lease);
+    let split = split.expect("what was encoded can be split");
     for chunk in split.chunks {
         ExportTraceServiceRequest::decode(chunk.data).expect("a chunk is a request");
     }

@@ -141,6 +141,8 @@ struct Write {
     /// The senders of the spans.
     senders: Vec<Sender>,
     queued: Timestamp,
+    /// Held until the chunks are committed, also when the client has disconnected by then.
+    lease: Lease,
     done: oneshot::Sender<Result<(), Refused>>,
 }
 
@@ -380,12 +382,9 @@ impl Ingest {
         lease.grow(place.saturating_sub(lease.bytes())).map_err(|_| Refused::Busy)?;
         let (done, answer) = oneshot::channel();
         let chunks = split.chunks.into_iter().map(|chunk| packed(&chunk, signal)).collect();
-        let write = Write { chunks, senders, queued: clock::now(), done };
+        let write = Write { chunks, senders, queued: clock::now(), lease, done };
         self.writer.try_send(write).map_err(|_| Refused::Busy)?;
-        let outcome =
-            answer.await.unwrap_or_else(|_| Err(Refused::Failed { reason: "the server is stopping".into() }));
-        drop(lease);
-        outcome
+        answer.await.unwrap_or_else(|_| Err(Refused::Failed { reason: "the server is stopping".into() }))
     }
 
     /// Remembers traces as samples, up to the limit.
@@ -436,7 +435,7 @@ async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver
             chunks
                 .extend(write.chunks.into_iter().map(|chunk| NewChunk { arrived: arrivals.next(), ..chunk }));
             delivered.extend(chunks.last().map(|last: &NewChunk| (write.senders, last.arrived)));
-            waiting.push(write.done);
+            waiting.push((write.done, write.lease));
             next = if bytes < COMMIT_BYTES { queue.try_recv().ok() } else { None };
         }
         let is_synced = ingest.upgrade().is_none_or(|ingest| ingest.config.get().limits.ingest_fsync);
@@ -458,7 +457,8 @@ async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver
             tracing::error!(error = &error as &dyn std::error::Error, "failed to store what arrived");
             failed(&error)
         });
-        for done in waiting {
+        for (done, lease) in waiting {
+            drop(lease);
             // Fails when the client has disconnected.
             let _ = done.send(outcome.clone());
         }

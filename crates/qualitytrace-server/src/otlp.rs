@@ -9,6 +9,7 @@ pub(crate) mod heads;
 mod http;
 mod intake;
 pub mod json;
+mod metrics;
 pub mod protobuf;
 mod schema;
 mod sender;

@@ -4,6 +4,7 @@
 //! or a verdict, must stay alive, and must stay within its memory limit; the caller checks the last two.
 
 mod cases;
+mod expansion;
 mod guarded;
 pub mod http;
 mod programs;
@@ -61,7 +62,8 @@ pub struct Report {
 
 /// All attacks, in order.
 pub fn attacks() -> impl Iterator<Item = Attack> {
-    cases::ALL.iter().flat_map(|table| table.iter().copied()).chain(programs::ALL).chain(guarded::ALL)
+    let cases = cases::ALL.iter().flat_map(|table| table.iter().copied());
+    cases.chain(expansion::ALL).chain(programs::ALL).chain(guarded::ALL)
 }
 
 impl Attack {

@@ -73,7 +73,7 @@ pub(crate) fn excerpt(
     })?;
     let Some((of_resource, of_scope, bytes)) = found else { return Ok(None) };
     let envelope = Envelope {
-        resource: without_items(of_resource, TRACES.resource)?,
+        resource: without_items(of_resource, TRACES.resource)?.into(),
         scope: without_items(of_scope, TRACES.scope)?,
     };
     Ok(Some(frame(&[Item { envelope: 0, bytes }], &[envelope])))

@@ -10,12 +10,13 @@ use bytes::{Bytes, BytesMut};
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use prost::Message;
+use serde::de::DeserializeOwned;
 
+use super::json::Weight;
 use super::protobuf::Malformed;
-use super::sender::{self, MAX_SENDERS};
-use super::{json, wire};
+use super::wire::NotSplit;
+use super::{json, metrics, wire};
 use crate::body::{BodyError, discard, next_data};
 use crate::ingest::{Accepted, Ingest, Lease, NoRoom, Refused, Split};
 use crate::limits::Limits;
@@ -120,6 +121,27 @@ impl From<NoRoom> for Refusal {
     }
 }
 
+impl From<Malformed> for Refusal {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(format!("the body is not a valid OTLP request: {malformed}"))
+    }
+}
+
+impl From<serde_json::Error> for Refusal {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Malformed(format!("the body is not valid OTLP JSON: {error}"))
+    }
+}
+
+impl From<NotSplit> for Refusal {
+    fn from(reason: NotSplit) -> Self {
+        match reason {
+            NotSplit::Malformed(malformed) => malformed.into(),
+            NotSplit::NoRoom(short) => short.into(),
+        }
+    }
+}
+
 /// How a body frames its message.
 pub(super) trait Framing: Send + 'static {
     /// Returns the size of a body that begins with these bytes, as far as they announce it; 0 if they do not.
@@ -174,9 +196,7 @@ async fn process(
     let small = message.len() <= INLINE_BYTES;
     let work = move || -> Result<(Decoded, Lease), Refusal> {
         let message = decompress(encoding, message, &mut lease, limit)?;
-        // The chunks may be a copy of the message, and both are alive at the same time.
-        lease.grow(message.len() as u64)?;
-        Ok((decode(signal, format, &message)?, lease))
+        Ok((decode(signal, format, message, &mut lease)?, lease))
     };
     let (decoded, lease) = if small {
         work()?
@@ -253,12 +273,13 @@ fn decompress(encoding: Encoding, message: Bytes, lease: &mut Lease, limit: u64)
         Encoding::Identity => Ok(message),
         // A gzip body may be several members, one after the other.
         Encoding::Gzip => {
-            inflate(flate2::read::MultiGzDecoder::new(&message[..]), message.len(), lease, limit)
+            inflate(flate2::read::MultiGzDecoder::new(&message[..]), message.len(), 1, lease, limit)
         }
         Encoding::Zstd => {
             let decoder = zstd::stream::read::Decoder::with_buffer(&message[..])
                 .map_err(|error| Refusal::Malformed(format!("the body is not valid zstd: {error}")))?;
-            inflate(decoder, message.len(), lease, limit)
+            // Its window holds what was decompressed a second time.
+            inflate(decoder, message.len(), 2, lease, limit)
         }
     }
 }
@@ -267,12 +288,20 @@ fn too_large_inside(limit: u64) -> Refusal {
     Refusal::TooLarge { limit, name: "limits.decompressedBytes" }
 }
 
-fn inflate(mut decoder: impl Read, packed: usize, lease: &mut Lease, limit: u64) -> Result<Bytes, Refusal> {
+/// Decompresses a message within the limits. While it is decompressed it is in memory so many times.
+fn inflate(
+    mut decoder: impl Read,
+    packed: usize,
+    copies: u64,
+    lease: &mut Lease,
+    limit: u64,
+) -> Result<Bytes, Refusal> {
     /// Decompressed bytes between two checks of the limits.
     const STEP: u64 = 256 * 1024;
+    let before = lease.bytes();
     let mut whole = Vec::with_capacity(packed.saturating_mul(4).min(1024 * 1024));
     loop {
-        lease.grow(STEP)?;
+        lease.grow(copies * STEP)?;
         let read = decoder
             .by_ref()
             .take(STEP)
@@ -282,6 +311,7 @@ fn inflate(mut decoder: impl Read, packed: usize, lease: &mut Lease, limit: u64)
             return Err(too_large_inside(limit));
         }
         if (read as u64) < STEP {
+            lease.shrink_to(before + whole.len() as u64);
             return Ok(whole.into());
         }
     }
@@ -294,56 +324,36 @@ enum Decoded {
     Metrics(u64, Vec<Sender>),
 }
 
-fn decode(signal: Signal, format: Format, message: &Bytes) -> Result<Decoded, Refusal> {
-    let malformed =
-        |error: Malformed| Refusal::Malformed(format!("the body is not a valid OTLP request: {error}"));
-    match signal {
-        Signal::Traces => {
-            let message = protobuf::<ExportTraceServiceRequest>(format, message)?;
-            wire::split_traces(&message).map(Decoded::Spans).map_err(malformed)
-        }
-        Signal::Logs => {
-            let message = protobuf::<ExportLogsServiceRequest>(format, message)?;
-            wire::split_logs(&message).map(Decoded::Logs).map_err(malformed)
-        }
+fn decode(signal: Signal, format: Format, message: Bytes, lease: &mut Lease) -> Result<Decoded, Refusal> {
+    let message = match (format, signal) {
+        (Format::Protobuf, _) => message,
+        (Format::Json, Signal::Traces) => converted::<ExportTraceServiceRequest>(signal, &message, lease)?,
+        (Format::Json, Signal::Logs) => converted::<ExportLogsServiceRequest>(signal, &message, lease)?,
+        (Format::Json, Signal::Metrics) => converted::<ExportMetricsServiceRequest>(signal, &message, lease)?,
+    };
+    Ok(match signal {
+        Signal::Traces => Decoded::Spans(wire::split_traces(&message, lease)?),
+        Signal::Logs => Decoded::Logs(wire::split_logs(&message, lease)?),
         Signal::Metrics => {
-            let message = protobuf::<ExportMetricsServiceRequest>(format, message)?;
-            let request = ExportMetricsServiceRequest::decode(message).map_err(|error| {
-                Refusal::Malformed(format!("the body is not a valid OTLP request: {error}"))
-            })?;
-            let resources = request.resource_metrics.iter();
-            let senders = resources.take(MAX_SENDERS).map(|metrics| sender::of(metrics.resource.as_ref()));
-            Ok(Decoded::Metrics(points(&request), senders.collect()))
+            let (points, senders) = metrics::count(&message)?;
+            Decoded::Metrics(points, senders)
         }
-    }
+    })
 }
 
-/// Returns the message in protobuf; JSON is converted.
-fn protobuf<T: Message + serde::de::DeserializeOwned>(
-    format: Format,
-    message: &Bytes,
+/// Converts a message from JSON to protobuf. What this takes is leased until it is done.
+fn converted<T: Message + DeserializeOwned>(
+    signal: Signal,
+    text: &[u8],
+    lease: &mut Lease,
 ) -> Result<Bytes, Refusal> {
-    match format {
-        Format::Protobuf => Ok(message.clone()),
-        Format::Json => json::decode::<T>(message)
-            .map(|request| request.encode_to_vec().into())
-            .map_err(|error| Refusal::Malformed(format!("the body is not valid OTLP JSON: {error}"))),
-    }
-}
-
-fn points(request: &ExportMetricsServiceRequest) -> u64 {
-    let metrics = request
-        .resource_metrics
-        .iter()
-        .flat_map(|resource| &resource.scope_metrics)
-        .flat_map(|scope| &scope.metrics);
-    let points = metrics.map(|metric| match &metric.data {
-        None => 0,
-        Some(Data::Gauge(data)) => data.data_points.len(),
-        Some(Data::Sum(data)) => data.data_points.len(),
-        Some(Data::Histogram(data)) => data.data_points.len(),
-        Some(Data::ExponentialHistogram(data)) => data.data_points.len(),
-        Some(Data::Summary(data)) => data.data_points.len(),
-    });
-    points.sum::<usize>() as u64
+    let before = lease.bytes();
+    let weight = Weight::of(text, signal == Signal::Metrics);
+    lease.grow(weight.decoded)?;
+    let request: T = json::decode_if(text, || lease.grow(weight.as_values).map_err(Refusal::from))?;
+    lease.grow(request.encoded_len() as u64)?;
+    let message = Bytes::from(request.encode_to_vec());
+    drop(request);
+    lease.shrink_to(before + message.len() as u64);
+    Ok(message)
 }

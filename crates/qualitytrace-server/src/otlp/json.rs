@@ -3,12 +3,16 @@
 //! The specification asks for camel-case keys and numbers for enumerations. Some exporters write the protobuf names
 //! instead, for both; other receivers accept that, so this one does.
 
+mod weight;
+
 use opentelemetry_proto::tonic::logs::v1::SeverityNumber;
 use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+
+pub(super) use weight::Weight;
 
 /// Texts that only a body with protobuf names contains.
 const SIGNS: [&str; 9] = [
@@ -25,14 +29,28 @@ const SIGNS: [&str; 9] = [
 
 /// Decodes an export request.
 pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, serde_json::Error> {
+    decode_if(body, || Ok(()))
+}
+
+/// Decodes an export request. `may_be_values` says whether it may be read as a tree of values, if it must be.
+pub(super) fn decode_if<T: DeserializeOwned, E: From<serde_json::Error>>(
+    body: &[u8],
+    may_be_values: impl FnOnce() -> Result<(), E>,
+) -> Result<T, E> {
     let other_spelling =
         std::str::from_utf8(body).is_ok_and(|body| SIGNS.iter().any(|sign| body.contains(sign)));
     let strict = if other_spelling { None } else { Some(serde_json::from_slice::<T>(body)) };
     match strict {
         Some(Ok(request)) => Ok(request),
         // Nulls and numbers in quotes are allowed too, but rare enough to be tried last.
-        Some(Err(error)) => lenient(body).map_err(|_| error),
-        None => lenient(body),
+        Some(Err(error)) => {
+            may_be_values()?;
+            lenient(body).map_err(|_| error.into())
+        }
+        None => {
+            may_be_values()?;
+            Ok(lenient(body)?)
+        }
     }
 }
 

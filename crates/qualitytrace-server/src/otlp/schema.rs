@@ -1,5 +1,9 @@
 //! The parts of the OTLP schema that are needed to check whether a request can be decoded.
 
+mod metrics;
+
+pub(super) use metrics::METRICS;
+
 /// A message: its name and its fields, starting with field 1.
 pub(super) struct Message {
     pub(super) name: &'static str,

@@ -12,16 +12,42 @@ use qualitytrace_core::id::TraceId;
 use super::protobuf::{Malformed, check, fields, next_field};
 use super::schema;
 use super::sender::{Ends, Senders};
-use crate::ingest::{Chunk, Split};
+use crate::ingest::{Chunk, Lease, NoRoom, Split};
 
-/// Checks an `ExportTraceServiceRequest` and splits it by trace.
-pub fn split_traces(body: &Bytes) -> Result<Split, Malformed> {
-    split(body, &schema::TRACES)
+/// Bytes that are counted before they are leased: a lease for each span would cost more than the span.
+const STEP: usize = 64 * 1024;
+/// What a trace takes beside its items, here and until it is stored.
+const TRACE_BYTES: usize = 512;
+
+/// Why a request is not split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotSplit {
+    /// It is not a valid request.
+    Malformed(Malformed),
+    /// The budget has no room for its parts.
+    NoRoom(NoRoom),
 }
 
-/// Checks an `ExportLogsServiceRequest` and splits it by trace.
-pub fn split_logs(body: &Bytes) -> Result<Split, Malformed> {
-    split(body, &schema::LOGS)
+impl From<Malformed> for NotSplit {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+impl From<NoRoom> for NotSplit {
+    fn from(short: NoRoom) -> Self {
+        Self::NoRoom(short)
+    }
+}
+
+/// Checks an `ExportTraceServiceRequest` and splits it by trace. The lease grows by what this takes.
+pub fn split_traces(body: &Bytes, lease: &mut Lease) -> Result<Split, NotSplit> {
+    split(body, &schema::TRACES, lease)
+}
+
+/// Checks an `ExportLogsServiceRequest` and splits it by trace. The lease grows by what this takes.
+pub fn split_logs(body: &Bytes, lease: &mut Lease) -> Result<Split, NotSplit> {
+    split(body, &schema::LOGS, lease)
 }
 
 /// One item of a request, with the index of its envelope.
@@ -30,45 +56,41 @@ pub(super) struct Item<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-/// The context of items: one resource and one scope, as encoded fields without the items.
+/// The context of items: one resource and one scope, as encoded fields without the items. The scopes of a resource
+/// share its bytes.
 pub(super) struct Envelope {
-    pub(super) resource: Vec<u8>,
+    pub(super) resource: Bytes,
     pub(super) scope: Vec<u8>,
 }
 
-fn split(body: &Bytes, signal: &schema::Signal) -> Result<Split, Malformed> {
+fn split(body: &Bytes, signal: &schema::Signal, lease: &mut Lease) -> Result<Split, NotSplit> {
     let mut envelopes = Vec::new();
     let mut order: Vec<(TraceId, Vec<Item<'_>>)> = Vec::new();
     let mut known: HashMap<TraceId, usize> = HashMap::new();
     let mut without_trace = 0;
     let mut last: Option<(TraceId, usize)> = None;
     let mut senders = Senders::default();
+    let mut memory = Memory { lease, unpaid: 0 };
+    // The chunks, or their packed form, may be a copy of the request; both are alive at the same time.
+    memory.take(body.len())?;
 
     for field in fields(body, signal.request) {
         let field = field?;
         if field.number != 1 {
             continue;
         }
-        let mut resource = Vec::new();
-        let mut scopes = Vec::new();
-        let mut described: &[u8] = &[];
+        let (resource, described) = resource_of(field.bytes, signal)?;
+        memory.take(resource.len())?;
         let mut ends = Ends::NONE;
-        for inner in fields(field.bytes, signal.resource) {
-            let inner = inner?;
-            if inner.number == 2 {
-                scopes.push(inner.bytes);
-            } else {
-                check(&inner, signal.resource, 0)?;
-                resource.extend_from_slice(inner.whole);
-                if inner.number == 1 {
-                    described = inner.bytes;
-                }
+        // A second walk: a list of the scopes would take eight times as much as empty ones do.
+        for of_scope in fields(field.bytes, signal.resource) {
+            let of_scope = of_scope?;
+            if of_scope.number != 2 {
+                continue;
             }
-        }
-        for scope_bytes in scopes {
-            let envelope = envelopes.len();
             let mut scope = Vec::new();
-            for inner in fields(scope_bytes, signal.scope) {
+            let mut has_items = false;
+            for inner in fields(of_scope.bytes, signal.scope) {
                 let inner = inner?;
                 if inner.number != 2 {
                     check(&inner, signal.scope, 0)?;
@@ -82,19 +104,30 @@ fn split(body: &Bytes, signal: &schema::Signal) -> Result<Split, Malformed> {
                 let at = match last {
                     Some((previous, at)) if previous == trace => at,
                     _ => *known.entry(trace).or_insert_with(|| {
+                        memory.unpaid += TRACE_BYTES;
                         order.push((trace, Vec::new()));
                         order.len() - 1
                     }),
                 };
                 last = Some((trace, at));
-                order[at].1.push(Item { envelope, bytes: inner.bytes });
+                // A list grows to twice its length.
+                memory.take(2 * size_of::<Item<'_>>())?;
+                order[at].1.push(Item { envelope: envelopes.len(), bytes: inner.bytes });
+                has_items = true;
             }
-            envelopes.push(Envelope { resource: resource.clone(), scope });
+            if has_items {
+                memory.take(2 * size_of::<Envelope>() + scope.capacity())?;
+                envelopes.push(Envelope { resource: resource.clone(), scope });
+            }
         }
         senders.add(described, ends);
     }
 
     let whole = order.len() == 1 && without_trace == 0;
+    let framed = |(_, items): &(TraceId, Vec<Item<'_>>)| framed_size(items, &envelopes);
+    let copied: usize = if whole { 0 } else { order.iter().map(framed).sum() };
+    memory.take(copied.saturating_sub(body.len()))?;
+    memory.pay()?;
     let chunks = order
         .into_iter()
         .map(|(trace, items)| Chunk {
@@ -104,6 +137,40 @@ fn split(body: &Bytes, signal: &schema::Signal) -> Result<Split, Malformed> {
         })
         .collect();
     Ok(Split { chunks, without_trace, senders: senders.into_list() })
+}
+
+/// Memory that is counted as it is taken, and leased in steps.
+struct Memory<'l> {
+    lease: &'l mut Lease,
+    unpaid: usize,
+}
+
+impl Memory<'_> {
+    fn take(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        self.unpaid += bytes;
+        if self.unpaid < STEP { Ok(()) } else { self.pay() }
+    }
+
+    fn pay(&mut self) -> Result<(), NoRoom> {
+        self.lease.grow(std::mem::take(&mut self.unpaid) as u64)
+    }
+}
+
+/// Checks and copies the fields around the scopes of a resource; returns the resource itself as well.
+fn resource_of<'a>(list: &'a [u8], signal: &schema::Signal) -> Result<(Bytes, &'a [u8]), Malformed> {
+    let mut others = Vec::new();
+    let mut described: &[u8] = &[];
+    for inner in fields(list, signal.resource) {
+        let inner = inner?;
+        if inner.number != 2 {
+            check(&inner, signal.resource, 0)?;
+            others.extend_from_slice(inner.whole);
+            if inner.number == 1 {
+                described = inner.bytes;
+            }
+        }
+    }
+    Ok((others.into(), described))
 }
 
 /// Checks one span or log record, returns its trace id, and records its end time.
@@ -125,23 +192,36 @@ fn scan_item(bytes: &[u8], signal: &schema::Signal, ends: &mut Ends) -> Result<O
 
 /// Encodes a request that holds only these items, in their envelopes.
 pub(super) fn frame(items: &[Item<'_>], envelopes: &[Envelope]) -> Bytes {
-    let mut out = BytesMut::new();
-    for group in items.chunk_by(|a, b| a.envelope == b.envelope) {
-        let Envelope { resource, scope } = &envelopes[group[0].envelope];
-        let items_size: usize = group.iter().map(|item| delimited_size(item.bytes.len())).sum();
-        let scope_size = scope.len() + items_size;
-        let resource_size = resource.len() + delimited_size(scope_size);
-        out.reserve(delimited_size(resource_size));
+    let mut out = BytesMut::with_capacity(framed_size(items, envelopes));
+    for group in by_envelope(items) {
+        let envelope = &envelopes[group[0].envelope];
+        let (scope_size, resource_size) = sizes(group, envelope);
         put_delimiter(&mut out, 1, resource_size);
-        out.put_slice(resource);
+        out.put_slice(&envelope.resource);
         put_delimiter(&mut out, 2, scope_size);
-        out.put_slice(scope);
+        out.put_slice(&envelope.scope);
         for item in group {
             put_delimiter(&mut out, 2, item.bytes.len());
             out.put_slice(item.bytes);
         }
     }
     out.freeze()
+}
+
+fn framed_size(items: &[Item<'_>], envelopes: &[Envelope]) -> usize {
+    let groups = by_envelope(items).map(|group| sizes(group, &envelopes[group[0].envelope]));
+    groups.map(|(_, resource)| delimited_size(resource)).sum()
+}
+
+fn by_envelope<'i, 'a>(items: &'i [Item<'a>]) -> impl Iterator<Item = &'i [Item<'a>]> {
+    items.chunk_by(|a, b| a.envelope == b.envelope)
+}
+
+/// Returns the sizes of the scope's and the resource's list around these items.
+fn sizes(group: &[Item<'_>], envelope: &Envelope) -> (usize, usize) {
+    let items: usize = group.iter().map(|item| delimited_size(item.bytes.len())).sum();
+    let scope = envelope.scope.len() + items;
+    (scope, envelope.resource.len() + delimited_size(scope))
 }
 
 /// Returns the size of a length-delimited field with a one-byte key.

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use proptest::prelude::*;
 use prost::Message;
+use qualitytrace_server::ingest::{Budget, Lease};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::otlp::wire;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
@@ -22,7 +23,7 @@ proptest! {
         body.truncate(cut.index(body.len()) + 1);
         let body = Bytes::from(body);
         let decoded = ExportTraceServiceRequest::decode(body.clone());
-        if let Ok(split) = wire::split_traces(&body) {
+        if let Ok(split) = wire::split_traces(&body, &mut lease()) {
             prop_assert!(decoded.is_ok(), "{decoded:?}");
             for chunk in split.chunks {
                 prop_assert!(ExportTraceServiceRequest::decode(chunk.data).is_ok());
@@ -34,7 +35,7 @@ proptest! {
     fn splitting_keeps_every_span(traces in prop::collection::vec(1u8..5, 0..20)) {
         let ids: Vec<[u8; 16]> = traces.iter().map(|trace| [*trace; 16]).collect();
         let request = requests::spans(&ids);
-        let split = wire::split_traces(&request.encode_to_vec().into()).unwrap();
+        let split = wire::split_traces(&request.encode_to_vec().into(), &mut lease()).unwrap();
         let total: usize = split.chunks.iter().map(|chunk| {
             let part = ExportTraceServiceRequest::decode(chunk.data.clone()).unwrap();
             let spans = &part.resource_spans[0].scope_spans[0].spans;
@@ -47,16 +48,18 @@ proptest! {
     }
 }
 
+fn lease() -> Lease {
+    Budget::new(1 << 20).lease().unwrap()
+}
+
 /// Set in the child process, whose memory is measured.
 const ALONE: &str = "QUALITYTRACE_TEST_ALONE";
 
-/// Memory is measured, so the requests are sent in a child process.
-#[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_malformed_requests_get_an_error_each() {
+/// Runs the work of the test with this name in a child process, because its memory is measured.
+pub(crate) async fn alone(name: &str, work: impl Future<Output = ()>) {
     if std::env::var_os(ALONE).is_some() {
-        return send_ten_thousand().await;
+        return work.await;
     }
-    let name = "malformed::ten_thousand_malformed_requests_get_an_error_each";
     let alone = tokio::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name])
         .env(ALONE, "yes")
@@ -67,10 +70,16 @@ async fn ten_thousand_malformed_requests_get_an_error_each() {
     assert!(alone.status.success() && told.contains("1 passed"), "{told}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_malformed_requests_get_an_error_each() {
+    let name = "malformed::ten_thousand_malformed_requests_get_an_error_each";
+    alone(name, send_ten_thousand()).await;
+}
+
 async fn send_ten_thousand() {
     let limits = Limits { decompressed_bytes: 1024 * 1024, ..Limits::default() };
     let fixture = std::sync::Arc::new(Fixture::start(limits).await);
-    let before = resident_kib();
+    let before = memory_kib("VmRSS");
     let senders = (0..8).map(|sender| {
         let fixture = std::sync::Arc::clone(&fixture);
         tokio::spawn(async move {
@@ -84,7 +93,7 @@ async fn send_ten_thousand() {
     for sender in senders.collect::<Vec<_>>() {
         sender.await.unwrap();
     }
-    let growth = resident_kib().saturating_sub(before);
+    let growth = memory_kib("VmRSS").saturating_sub(before);
     assert!(growth < 100 * 1024, "memory grew by {growth} KiB");
     let fine = requests::spans(&[[1; 16]]).encode_to_vec();
     assert_eq!(
@@ -126,14 +135,16 @@ fn wrong_wire_type(mut good: Vec<u8>) -> Vec<u8> {
 
 /// Encodes a span with so many nested lists.
 fn deep(levels: usize) -> Vec<u8> {
-    let wrap = |field: u8, inner: Vec<u8>| {
-        let mut outer = vec![field << 3 | 2];
-        prost::encode_length_delimiter(inner.len(), &mut outer).unwrap();
-        outer.extend(inner);
-        outer
-    };
     let value = (0..levels).fold(Vec::new(), |inner, _| wrap(5, wrap(1, inner)));
     [9, 2, 2, 1].into_iter().fold(wrap(2, value), |inner, field| wrap(field, inner))
+}
+
+/// Encodes a length-delimited field.
+pub(crate) fn wrap(field: u8, inner: Vec<u8>) -> Vec<u8> {
+    let mut outer = vec![field << 3 | 2];
+    prost::encode_length_delimiter(inner.len(), &mut outer).unwrap();
+    outer.extend(inner);
+    outer
 }
 
 /// A small gzip body that decompresses to a hundred megabytes of zeros.
@@ -149,8 +160,9 @@ fn bomb() -> Vec<u8> {
     BOMB.clone()
 }
 
-fn resident_kib() -> u64 {
+/// The memory of this process: what is resident (`VmRSS`), or was at its peak (`VmHWM`).
+pub(crate) fn memory_kib(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0");
-    line.trim().trim_end_matches(" kB").parse().unwrap_or(0)
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("0");
+    line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap_or(0)
 }

@@ -109,7 +109,7 @@ impl Answer {
     }
 }
 
-fn gzip(body: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(body: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(body).unwrap();
     encoder.finish().unwrap()

@@ -263,7 +263,7 @@ pub(super) fn request(trace: &str, length: u64) -> Vec<u8> {
 }
 
 /// Writes a length-delimited protobuf field.
-fn field(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
+pub(super) fn field(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     out.push(number << 3 | 2);
     let mut rest = bytes.len();
     while rest >= 0x80 {
