@@ -31,7 +31,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use qualitytrace_core::definition::source::Source;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use self::azure::Azure;
@@ -215,8 +215,29 @@ impl DataStore {
         until.map(|until| until.saturating_duration_since(Instant::now())).unwrap_or_default()
     }
 
+    /// Leaves the store alone for a time, or for longer if it has asked for that before.
     fn pause_for(&self, time: Duration) {
-        *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + time);
+        let mut until = self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
+        *until = (*until).max(Some(Instant::now() + time));
+    }
+
+    /// Waits until the store may be asked. Returns the permit, and how long other requests have held it.
+    async fn turn(&self) -> Result<(SemaphorePermit<'_>, Duration), FetchError> {
+        loop {
+            let pause = self.pause();
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            let asked = Instant::now();
+            let Ok(permit) = self.permits.acquire().await else {
+                let message = "the server is stopping".to_owned();
+                return Err(FetchError::passing(Failure::told(Reason::Timeout, message)));
+            };
+            // The store may have asked another run for a pause meanwhile.
+            if self.pause().is_zero() {
+                return Ok((permit, asked.elapsed()));
+            }
+        }
     }
 }
 
@@ -242,5 +263,29 @@ impl Recorded {
             Self::ElasticApm => Layout::ElasticApm.read(Page::read(&body)?.into_documents()),
             Self::SignalFx => signalfx::read(&body),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt as _;
+    use qualitytrace_core::definition::source::HttpClient;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_longest_pause_holds_also_for_requests_that_wait_for_their_turn() {
+        let client = HttpClient { url: "http://localhost:9411".to_owned(), ..HttpClient::default() };
+        let store = DataStore::new(&Source::Zipkin(client), &Gate::default(), 1).unwrap();
+        let others = store.permits.acquire_many(u32::try_from(CONCURRENCY).unwrap()).await.unwrap();
+        let mut turn = pin!(store.turn());
+        assert!(turn.as_mut().now_or_never().is_none());
+        store.pause_for(Duration::from_mins(1));
+        store.pause_for(Duration::from_secs(1));
+        assert!(store.pause() > Duration::from_secs(30));
+        drop(others);
+        assert!(turn.as_mut().now_or_never().is_none(), "the store was asked during its pause");
     }
 }

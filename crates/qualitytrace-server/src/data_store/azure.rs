@@ -3,6 +3,7 @@
 mod identity;
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -154,20 +155,20 @@ impl Azure {
     }
 }
 
-/// Converts the rows of an answer. Log lines and exceptions are events of the span that they name as their parent.
+/// Converts the rows of an answer. Log lines, exceptions, custom events and whatever else has no id are events of the
+/// span that they name as their parent.
 fn read(answer: Tables) -> Result<ExportTraceServiceRequest, String> {
-    let mut events: BTreeMap<String, Vec<Event>> = BTreeMap::new();
+    let mut events: BTreeMap<Vec<u8>, Vec<Event>> = BTreeMap::new();
     let mut spans = Vec::new();
     for table in answer.tables {
         let names: Vec<String> = table.columns.into_iter().map(|column| column.name).collect();
         for values in table.rows {
             let row: Row = names.iter().cloned().zip(values).collect();
-            match text(&row, "itemType") {
-                "trace" | "exception" => {
-                    let parent = text(&row, "operation_ParentId").to_owned();
-                    events.entry(parent).or_default().push(event(&row)?);
-                }
-                _ => spans.push(row),
+            let is_event = ["trace", "exception", "customEvent"].contains(&text(&row, "itemType"));
+            if is_event || id(text(&row, "id")).is_empty() {
+                events.entry(parent(&row)).or_default().push(event(&row)?);
+            } else {
+                spans.push(row);
             }
         }
     }
@@ -176,7 +177,7 @@ fn read(answer: Tables) -> Result<ExportTraceServiceRequest, String> {
         let service = text(&row, "cloud_RoleName").to_owned();
         let resource = || vec![collected::text("service.name", &service)];
         let mut span = span(&row)?;
-        span.events = events.remove(text(&row, "id")).unwrap_or_default();
+        span.events = events.remove(&span.span_id).unwrap_or_default();
         collected.add(&service, ScopeName::default(), span, resource);
     }
     Ok(collected.into_request())
@@ -194,9 +195,9 @@ fn span(row: &Row) -> Result<Span, String> {
     let duration = duration.map_or(0, |millis| (millis * 1e6).round() as u64);
     let is_failed = matches!(row.get("success"), Some(Value::Bool(false)))
         || text(row, "success").eq_ignore_ascii_case("false");
-    let span = Span {
-        span_id: ids::span("id", text(row, "id"))?,
-        parent_span_id: parent(row)?,
+    Ok(Span {
+        span_id: id(text(row, "id")),
+        parent_span_id: parent(row),
         name: text(row, "name").to_owned(),
         kind: kind(text(row, "itemType"), text(row, "type")).into(),
         start_time_unix_nano: start,
@@ -204,21 +205,24 @@ fn span(row: &Row) -> Result<Span, String> {
         attributes: attributes(row),
         status: is_failed.then(|| Status { code: StatusCode::Error.into(), message: String::new() }),
         ..Span::default()
-    };
-    if span.span_id.is_empty() {
-        return Err("a row has no `id`".to_owned());
-    }
-    Ok(span)
+    })
 }
 
 /// The parent; a root names the operation itself, which has 32 digits.
-fn parent(row: &Row) -> Result<Vec<u8>, String> {
+fn parent(row: &Row) -> Vec<u8> {
     let written = text(row, "operation_ParentId");
-    if written == text(row, "operation_Id") {
-        Ok(Vec::new())
-    } else {
-        ids::span("operation_ParentId", written)
-    }
+    if written == text(row, "operation_Id") { Vec::new() } else { id(written) }
+}
+
+/// Reads an id: 16 digits, also as `|TRACE.SPAN.`. Older libraries number work in other ways (`|TRACE.2.1.`): each such
+/// text becomes one id, wherever it stands.
+fn id(written: &str) -> Vec<u8> {
+    let last = written.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+    ids::span("id", if last.len() == 16 { last } else { written }).unwrap_or_else(|_| {
+        let mut hasher = DefaultHasher::new();
+        written.hash(&mut hasher);
+        hasher.finish().to_be_bytes().to_vec()
+    })
 }
 
 fn kind(item: &str, of: &str) -> SpanKind {

@@ -195,7 +195,7 @@ fn span(row: Row) -> Result<Span, String> {
     });
     let links = row.link_traces.iter().zip(&row.link_spans).enumerate().map(|(at, (trace, span))| {
         Ok(Link {
-            trace_id: ids::trace("Links.TraceId", trace)?,
+            trace_id: ids::linked_trace("Links.TraceId", trace)?,
             span_id: ids::span("Links.SpanId", span)?,
             trace_state: row.link_states.get(at).cloned().unwrap_or_default(),
             attributes: row.link_attributes.get(at).map(attributes).unwrap_or_default(),

@@ -38,8 +38,12 @@ fn span(fields: &[(String, Value)]) -> Result<Option<(Vec<KeyValue>, Span)>, Str
     if !["", "transaction", "span"].contains(&text("processor.event")) {
         return Ok(None);
     }
-    // A span names its transaction, too.
-    let of = if text("span.id").is_empty() { "transaction" } else { "span" };
+    // A span names its transaction, too. APM Server copies the id of a transaction to `span.id` since 2023.
+    let of = match (text("processor.event"), text("span.id")) {
+        ("transaction", _) | ("", "") => "transaction",
+        ("", id) if id == text("transaction.id") => "transaction",
+        _ => "span",
+    };
     let own = |name: &str| format!("{of}.{name}");
     let start = match get("timestamp.us").and_then(Value::as_u64) {
         Some(micros) => micros.saturating_mul(1_000),

@@ -15,7 +15,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
 use super::error::FetchError;
-use super::http::CONNECT_TIMEOUT;
+use super::http::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, unanswered};
 use super::tls;
 use crate::trigger::{
     Endpoint, Failure, Gate, Reason, Role, Security, append_metadata, grpc_client, transport_failure,
@@ -82,11 +82,12 @@ impl Grpc {
         let mut client = self.client().await?;
         let mut request = tonic::Request::new(Bytes::from(message.encode_to_vec()));
         *request.metadata_mut() = self.metadata.clone();
-        if let Err(error) = client.ready().await {
+        if let Err(error) = self.answered(client.ready()).await? {
             self.disconnect();
             return Err(Failure::at(&self.endpoint, Reason::Cut, &error.to_string()).into());
         }
-        match client.server_streaming(request, PathAndQuery::from_static(path), Verbatim).await {
+        let path = PathAndQuery::from_static(path);
+        match self.answered(client.server_streaming(request, path, Verbatim)).await? {
             Ok(answer) => Ok(Messages { client: self, stream: Some(answer.into_inner()) }),
             Err(status) if is_missing(&status) => Ok(Messages { client: self, stream: None }),
             Err(status) => Err(self.failure(&status)),
@@ -113,6 +114,15 @@ impl Grpc {
         };
         *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
         Ok(client)
+    }
+
+    /// Waits for an answer. The connection is dropped when none comes, or when the caller waits no longer: its other
+    /// end may be gone.
+    async fn answered<T>(&self, answer: impl Future<Output = T>) -> Result<T, FetchError> {
+        let mut awaited = Awaited { client: self, is_here: false };
+        let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
+        awaited.is_here = answer.is_ok();
+        answer.map_err(|_| unanswered(&self.endpoint))
     }
 
     /// Drops the connection; the next call makes another.
@@ -153,6 +163,20 @@ impl Grpc {
     }
 }
 
+/// An answer that is waited for.
+struct Awaited<'a> {
+    client: &'a Grpc,
+    is_here: bool,
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        if !self.is_here {
+            self.client.disconnect();
+        }
+    }
+}
+
 /// The messages of an answer.
 #[derive(Debug)]
 pub(super) struct Messages<'a> {
@@ -165,7 +189,7 @@ impl Messages<'_> {
     /// Returns the next message.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, FetchError> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
-        match stream.message().await {
+        match self.client.answered(stream.message()).await? {
             Ok(message) => Ok(message),
             Err(status) if is_missing(&status) => Ok(None),
             Err(status) => Err(self.client.failure(&status)),

@@ -10,6 +10,7 @@ use qualitytrace_core::definition::source::Tls;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, Url};
+use url::Host;
 
 use super::error::FetchError;
 use super::tls;
@@ -17,6 +18,8 @@ use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason, Resolver, Ro
 
 /// How long a connection may take.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long an answer may take, or a message of it. A trace may have many.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Who asks.
 pub(super) const USER_AGENT: &str = concat!("qualitytrace/", env!("CARGO_PKG_VERSION"));
 /// Pages of one trace. A store that has no last page is asked no further.
@@ -77,10 +80,11 @@ impl Http {
         let instead = match certificates.server_name.as_str() {
             "" => None,
             server_name => {
+                gate.host(server_name)?;
                 base.set_host(Some(server_name)).map_err(|_| {
                     Failure::invalid(format!("`{server_name}`, the `serverName` of {name}, is no host name"))
                 })?;
-                Some(endpoint.host.clone())
+                elsewhere(&base, &endpoint, server_name)?
             }
         };
         let tls = certificates
@@ -132,6 +136,11 @@ impl Http {
 
     /// Sends a request with the headers of the store and reads the answer.
     pub(super) async fn send(&self, request: RequestBuilder) -> Result<Answer, FetchError> {
+        let answer = tokio::time::timeout(ANSWER_TIMEOUT, self.receive(request)).await;
+        answer.unwrap_or_else(|_| Err(unanswered(&self.endpoint)))
+    }
+
+    async fn receive(&self, request: RequestBuilder) -> Result<Answer, FetchError> {
         let failed = |error: reqwest::Error| self.failure(&error);
         let response = request.headers(self.headers.clone()).send().await.map_err(failed)?;
         let status = response.status();
@@ -202,6 +211,12 @@ impl Http {
         Failure::at(&self.endpoint, Reason::TooLarge, cause).into()
     }
 
+    /// Describes a part of a trace that the store lists and does not have yet: a later answer may have it.
+    pub(super) fn pending(&self, part: &str) -> FetchError {
+        let message = format!("{} lists {part} of the trace, and does not have it", self.endpoint.named());
+        FetchError::passing(Failure::told(Reason::Timeout, message))
+    }
+
     /// Describes a trace whose pages do not end.
     pub(super) fn endless(&self) -> FetchError {
         self.partial(&format!("{MAX_PAGES} pages of one trace and no end"))
@@ -227,6 +242,26 @@ impl Http {
             }
             _ => failure.into(),
         }
+    }
+}
+
+/// Describes a request that is not answered.
+pub(super) fn unanswered(endpoint: &Endpoint) -> FetchError {
+    let message = format!("{} did not answer within {} s", endpoint.named(), ANSWER_TIMEOUT.as_secs());
+    FetchError::passing(Failure::told(Reason::Timeout, message))
+}
+
+/// Returns what is looked up instead of the name of the certificate, which `base` has for its host. An address there
+/// would be connected to, past the resolver.
+fn elsewhere(base: &Url, endpoint: &Endpoint, server_name: &str) -> Result<Option<String>, Failure> {
+    match base.host() {
+        _ if base.host_str() == Some(endpoint.host.as_str()) => Ok(None),
+        Some(Host::Domain(_)) => Ok(Some(endpoint.host.clone())),
+        Some(Host::Ipv4(_) | Host::Ipv6(_)) | None => Err(Failure::invalid(format!(
+            "`{server_name}`, the data store's `tls.serverName`, is an address; write the name that is in the certificate, or \
+             make the address {}",
+            endpoint.setting
+        ))),
     }
 }
 

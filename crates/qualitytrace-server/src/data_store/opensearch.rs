@@ -150,7 +150,7 @@ fn event(written: &Value) -> Result<Event, String> {
 fn link(written: &Value) -> Result<Link, String> {
     let text = |key: &str| written.get(key).and_then(Value::as_str).unwrap_or_default();
     Ok(Link {
-        trace_id: ids::trace("traceId", text("traceId"))?,
+        trace_id: ids::linked_trace("traceId", text("traceId"))?,
         span_id: ids::span("spanId", text("spanId"))?,
         trace_state: text("traceState").to_owned(),
         attributes: attributes(written.get("attributes")),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::DataStore;
 use super::error::FetchError;
@@ -25,8 +25,10 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// The same of hosted services.
 const FIRST_PAUSE_HOSTED: Duration = Duration::from_millis(500);
 const MAX_PAUSE_HOSTED: Duration = Duration::from_secs(5);
-/// How long one poll may take.
-const POLL_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a poll may take, however short the wait for the trace is.
+const LEAST_LIMIT: Duration = Duration::from_secs(5);
+/// The same of a store that answers: the wait ends with a poll that began at its end.
+const LEAST_LIMIT_ANSWERING: Duration = Duration::from_secs(30);
 
 /// Polls a data store for one trace.
 #[derive(Debug)]
@@ -133,36 +135,59 @@ impl Pull {
     }
 
     /// Polls until the future is dropped. Returns why the store cannot be used: at once if its settings are wrong, and
-    /// at `until` if it did not answer by then.
+    /// after `until` if it did not answer by then.
     pub(crate) async fn follow(&mut self, until: Instant) -> FetchError {
         let mut pace = Pace::new(self.store.is_hosted());
-        let mut cuts = 0;
+        let (mut cuts, mut failed) = (0, None);
         loop {
             let began_at = Instant::now();
-            let polled = self.poll().await;
-            match &polled {
-                Ok((began, new)) => {
-                    self.has_answered = true;
-                    self.observed.send_replace(*began);
-                    if *new > 0 {
-                        pace.restart();
-                    }
-                }
-                // A kept connection may have been closed meanwhile: the next poll makes another.
-                Err(error) if error.failure.reason == Reason::Cut && cuts == 0 => cuts += 1,
-                Err(error) if error.is_permanent(self.has_answered) || Instant::now() >= until => {
-                    return error.clone();
-                }
-                Err(error) => tracing::debug!("the data store failed, and is asked again: {}", error.failure),
+            let is_answering = self.has_answered && failed.is_none();
+            let least = if is_answering { LEAST_LIMIT_ANSWERING } else { LEAST_LIMIT };
+            let Ok(polled) = timeout_at(until.max(began_at + least), self.poll()).await else {
+                return failed.unwrap_or_else(|| self.late());
+            };
+            if polled.as_ref().is_ok_and(|(_, new)| *new > 0) {
+                pace.restart();
             }
             // Where many runs ask, none asks more often than its turn comes.
             let pause = pace.pause(rand::random()).max(self.queued);
             match polled {
-                Ok(_) => self.sleep(began_at, pause).await,
+                Ok((began, _)) => {
+                    self.has_answered = true;
+                    failed = None;
+                    self.observed.send_replace(began);
+                    self.sleep(began_at, pause).await;
+                }
+                // A kept connection may have been closed meanwhile: the next poll makes another.
+                Err(error) if error.failure.reason == Reason::Cut && cuts == 0 => {
+                    cuts += 1;
+                    tokio::time::sleep(pause).await;
+                }
+                Err(error) if error.is_permanent(self.has_answered) => return error,
                 // What the wait wants does not matter to a store that does not answer.
-                Err(error) => tokio::time::sleep(pause.max(error.retry_after.unwrap_or_default())).await,
+                Err(error) => {
+                    let (now, wanted) = (Instant::now(), error.retry_after.unwrap_or_default());
+                    tokio::time::sleep_until((now + pause.max(wanted)).min(until)).await;
+                    if now + wanted >= until {
+                        return error;
+                    }
+                    let reason = error.failure.reason;
+                    tracing::debug!(?reason, "the data store failed, and is asked again");
+                    failed = Some(error);
+                }
             }
         }
+    }
+
+    /// Describes a store that has not answered in time.
+    fn late(&self) -> FetchError {
+        let name = self.store.name();
+        let message = if self.store.pause().is_zero() {
+            format!("{name} did not answer in full before the polling profile's `timeout` was over")
+        } else {
+            format!("{name} is busy: it wants a pause (`Retry-After`) beyond the polling profile's `timeout`")
+        };
+        FetchError::passing(Failure::told(Reason::Timeout, message))
     }
 
     /// Polls now and then until the deadline, for spans that come after the verdict. What fails is tried again.
@@ -174,13 +199,11 @@ impl Pull {
             }
             let pause = pace.pause(rand::random());
             tokio::time::sleep(pause.min(deadline.saturating_duration_since(Instant::now()))).await;
-            match self.poll().await {
-                Ok((_, new)) if new > 0 => pace.restart(),
-                Ok(_) => {}
-                Err(error) => {
-                    let after = error.retry_after.unwrap_or_default();
-                    tokio::time::sleep(after).await;
-                }
+            match timeout_at(deadline, self.poll()).await {
+                Ok(Ok((_, new))) if new > 0 => pace.restart(),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tokio::time::sleep(error.retry_after.unwrap_or_default()).await,
+                Err(_) => return,
             }
         }
     }
@@ -203,16 +226,8 @@ impl Pull {
 
     /// Asks the store once. Returns when it was asked, and the number of new spans.
     async fn poll(&mut self) -> Result<(Timestamp, u64), FetchError> {
-        let pause = self.store.pause();
-        if !pause.is_zero() {
-            tokio::time::sleep(pause).await;
-        }
-        let asked = Instant::now();
-        let Ok(_permit) = self.store.permits.acquire().await else {
-            let message = "the server is stopping".to_owned();
-            return Err(FetchError::passing(Failure::told(Reason::Timeout, message)));
-        };
-        self.queued = asked.elapsed();
+        let (_permit, queued) = self.store.turn().await?;
+        self.queued = queued;
         let began = clock::now();
         let mut received =
             Received::new(&self.ingest, self.store.name(), self.trace, self.is_live, &mut self.known);
@@ -223,17 +238,9 @@ impl Pull {
             if new == 0 && !is_probed {
                 store.probe().await?;
             }
-            Ok(new)
+            Ok::<_, FetchError>(new)
         };
-        let polled = match tokio::time::timeout(POLL_TIMEOUT, work).await {
-            Ok(polled) => polled,
-            Err(_) => {
-                let name = self.store.name();
-                let message = format!("{name} did not answer within {} s", POLL_TIMEOUT.as_secs());
-                Err(FetchError::passing(Failure::told(Reason::Timeout, message)))
-            }
-        };
-        match polled {
+        match work.await {
             Ok(new) => {
                 self.is_probed = true;
                 Ok((began, new))

@@ -74,11 +74,12 @@ impl SignalFx {
             .map_err(|error| self.http.foreign(&format!("its list of segments: {error}")))?;
         for time in times {
             let answer = self.get(&format!("/v2/apm/trace/{trace}/{time}")).await?;
-            // A segment that is listed but not there yet comes with the next answer.
-            if answer.is_missing() || !received.is_new(&answer.body) {
-                continue;
+            if answer.is_missing() {
+                return Err(self.http.pending(&format!("the segment {time}")));
             }
-            received.add(read(&answer.body).map_err(|cause| self.http.foreign(&cause))?).await?;
+            if received.is_new(&answer.body) {
+                received.add(read(&answer.body).map_err(|cause| self.http.foreign(&cause))?).await?;
+            }
         }
         Ok(())
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::trace::v1::Span;
-use opentelemetry_proto::tonic::trace::v1::span::Event;
+use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 use qualitytrace_core::definition::Text;
 use qualitytrace_core::definition::source::SumoLogic as Definition;
 use reqwest::Method;
@@ -22,7 +23,7 @@ use crate::trigger::{Certificates, Endpoint, Failure, Gate};
 
 /// Its name in messages.
 pub(super) const NAME: &str = "Sumo Logic";
-/// Spans of one page: the most that the service allows.
+/// Spans of one page.
 const PAGE: &str = "100";
 
 /// The client of Sumo Logic.
@@ -52,21 +53,44 @@ struct Summary {
     /// Nanoseconds.
     duration: Option<u64>,
     kind: Option<String>,
+    status: Option<Told>,
+}
+
+/// The status of a span.
+#[derive(Deserialize)]
+struct Told {
+    /// `OK`, `ERROR` or `UNKNOWN`.
+    #[serde(default)]
+    code: String,
+    message: Option<String>,
 }
 
 /// The details of a span.
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Details {
+    error_message: Option<String>,
     #[serde(default)]
     fields: BTreeMap<String, Field>,
     #[serde(default)]
     events: Vec<Occurrence>,
+    #[serde(default)]
+    links: Vec<Linked>,
 }
 
 #[derive(Deserialize)]
 struct Field {
     #[serde(default)]
     value: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Linked {
+    #[serde(default)]
+    trace_id: String,
+    #[serde(default)]
+    span_id: String,
 }
 
 #[derive(Deserialize)]
@@ -83,6 +107,7 @@ struct Occurrence {
 struct Attribute {
     #[serde(alias = "name", alias = "key")]
     attribute_name: String,
+    /// Like a `Field`.
     #[serde(default, alias = "value")]
     attribute_value: Value,
 }
@@ -150,7 +175,11 @@ impl SumoLogic {
 
     async fn details(&self, path: &str, id: &str) -> Result<Details, FetchError> {
         let answer = self.get(&format!("{path}/{id}"), &[]).await?;
-        if answer.is_missing() { Ok(Details::default()) } else { self.read(&answer) }
+        if answer.is_missing() {
+            Err(self.http.pending(&format!("the span {id}")))
+        } else {
+            self.read(&answer)
+        }
     }
 
     async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Answer, FetchError> {
@@ -180,6 +209,8 @@ fn span(summary: Summary, details: Details) -> Result<ExportTraceServiceRequest,
         end_time_unix_nano: start.saturating_add(summary.duration.unwrap_or_default()),
         attributes: details.fields.iter().map(|(name, field)| collected::json(name, &field.value)).collect(),
         events: details.events.into_iter().map(event).collect::<Result<_, _>>()?,
+        links: details.links.iter().map(link).collect::<Result<_, _>>()?,
+        status: summary.status.map(|told| status(told, details.error_message)),
         ..Span::default()
     };
     let mut collected = Collected::default();
@@ -187,10 +218,30 @@ fn span(summary: Summary, details: Details) -> Result<ExportTraceServiceRequest,
     Ok(collected.into_request())
 }
 
+/// Converts the status. The message of the error may be in the details only.
+fn status(told: Told, error: Option<String>) -> Status {
+    let code = match told.code.to_ascii_uppercase().as_str() {
+        "OK" => StatusCode::Ok,
+        "ERROR" => StatusCode::Error,
+        _ => StatusCode::Unset,
+    };
+    let message = told.message.filter(|message| !message.is_empty()).or(error);
+    Status { code: code.into(), message: message.unwrap_or_default() }
+}
+
+fn link(linked: &Linked) -> Result<Link, String> {
+    Ok(Link {
+        trace_id: ids::linked_trace("traceId", &linked.trace_id)?,
+        span_id: ids::span("spanId", &linked.span_id)?,
+        ..Link::default()
+    })
+}
+
 fn event(occurrence: Occurrence) -> Result<Event, String> {
     let time = occurrence.timestamp.as_deref().map(|time| rfc3339("timestamp", time)).transpose()?;
     let attribute = |attribute: &Attribute| -> KeyValue {
-        collected::json(&attribute.attribute_name, &attribute.attribute_value)
+        let value = &attribute.attribute_value;
+        collected::json(&attribute.attribute_name, value.get("value").unwrap_or(value))
     };
     Ok(Event {
         time_unix_nano: time.unwrap_or_default(),

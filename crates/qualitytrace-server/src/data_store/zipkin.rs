@@ -41,8 +41,13 @@ impl Zipkin {
         if answer.is_missing() || !received.is_new(&answer.body) {
             return Ok(());
         }
-        let (request, _) = zipkin::read(&answer.body).map_err(|error| self.0.foreign(&error.to_string()))?;
-        received.add(request).await
+        let (request, refused) =
+            zipkin::read(&answer.body).map_err(|error| self.0.foreign(&error.to_string()))?;
+        // A span that is left out would be judged as absent.
+        match refused.problems.first() {
+            Some(problem) => Err(self.0.foreign(&format!("{}: {}", problem.location, problem.reason))),
+            None => received.add(request).await,
+        }
     }
 
     /// Asks for something that every Zipkin has.

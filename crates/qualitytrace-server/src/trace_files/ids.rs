@@ -6,6 +6,13 @@ pub(crate) fn trace(key: &str, text: &str) -> Result<Vec<u8>, String> {
     id.map(|id| id.to_vec()).ok_or_else(|| wrong(key, text, 32))
 }
 
+/// Reads the id of the trace that a link names; empty if there is none. OpenTelemetry keeps such a link for its
+/// attributes.
+pub(crate) fn linked_trace(key: &str, text: &str) -> Result<Vec<u8>, String> {
+    let is_none = text.len() <= 32 && text.bytes().all(|digit| digit == b'0');
+    if is_none { Ok(Vec::new()) } else { trace(key, text) }
+}
+
 /// Reads the id of a span into 8 bytes; empty if there is none.
 pub(crate) fn span(key: &str, text: &str) -> Result<Vec<u8>, String> {
     if text.is_empty() {
@@ -48,5 +55,10 @@ mod tests {
             assert!(trace("t", text).unwrap_err().starts_with("`t` is "), "{text}");
         }
         assert!(span("s", &"1".repeat(17)).is_err());
+        for none in ["", "0", &"0".repeat(32)] {
+            assert_eq!(linked_trace("t", none).unwrap(), Vec::<u8>::new(), "{none}");
+        }
+        assert_eq!(linked_trace("t", &"ab".repeat(16)).unwrap(), [0xab; 16]);
+        assert!(linked_trace("t", "xyz").is_err());
     }
 }

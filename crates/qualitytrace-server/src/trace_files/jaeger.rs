@@ -245,7 +245,7 @@ fn relations(
     let mut links = Vec::new();
     let mut follows = None;
     for Reference { ref_type, trace_id, span_id } in references {
-        let trace_id = if trace_id.is_empty() { Vec::new() } else { ids::trace("traceID", &trace_id)? };
+        let trace_id = ids::linked_trace("traceID", &trace_id)?;
         let span_id = ids::span("spanID", &span_id)?;
         let is_child = ref_type.as_deref() == Some("CHILD_OF");
         let is_here = trace_id == trace && !span_id.is_empty();
@@ -378,6 +378,14 @@ mod tests {
         );
         let otlp = one(&span(json!([{ "key": SPAN_FORMAT, "type": "string", "value": OTLP }])));
         assert_eq!((otlp.parent, otlp.links.len(), otlp.attributes.iter().count()), (None, 1, 0));
+    }
+
+    #[test]
+    fn a_reference_to_no_trace_is_a_link_without_ids() {
+        let nothing =
+            json!({ "refType": "FOLLOWS_FROM", "traceID": "0".repeat(32), "spanID": "0".repeat(16) });
+        let span = one(&json!({ "spanID": "b", "startTime": 1, "references": [nothing] }));
+        assert_eq!((span.links.len(), span.links[0].trace, span.links[0].span), (1, None, None));
     }
 
     #[test]

@@ -80,9 +80,9 @@ fn add(items: Vec<Item<Box<ZipkinSpan>>>, location: &str, collected: &mut Collec
 /// Converts a span; also returns its service and its scope.
 fn span(sent: ZipkinSpan) -> Result<(String, Span, ScopeName), String> {
     let annotations = sent.annotations.unwrap_or_default();
-    // A span that was not finished may have annotations only.
+    // A span that was not finished may have annotations only, or no time at all.
     let began = sent.timestamp.as_ref().or_else(|| annotations.first().map(|first| &first.timestamp));
-    let start = numbers::nanos("timestamp", began.ok_or("it has no `timestamp`")?)?;
+    let start = began.map_or(Ok(0), |began| numbers::nanos("timestamp", began))?;
     let mut tags = sent.tags.unwrap_or_default();
     let kind = kind(sent.kind.as_deref(), &mut tags);
     let status = status(&mut tags);
@@ -184,7 +184,7 @@ fn link(written: &str) -> Option<Link> {
     let (state, attributes) = rest.split_once('|')?;
     let attributes: Map<String, Value> = serde_json::from_str(attributes).ok()?;
     Some(Link {
-        trace_id: ids::trace("traceId", trace).ok()?,
+        trace_id: ids::linked_trace("traceId", trace).ok()?,
         span_id: ids::span("spanId", span).ok()?,
         trace_state: state.to_owned(),
         attributes: attributes.iter().map(|(key, value)| json(key, value)).collect(),

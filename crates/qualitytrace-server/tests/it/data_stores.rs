@@ -6,6 +6,8 @@ mod jaeger;
 mod jaeger_on_opensearch;
 mod masked_secrets;
 mod over_http;
+mod parts;
+mod patience;
 mod real;
 mod search;
 mod sigv4;
@@ -58,13 +60,15 @@ impl Bench {
         let router = Router::new().route("/", get(answer)).with_state::<()>((Arc::clone(&caused), sent));
         let subject = format!("http://{}", serve(router).await);
         let bench = Self { server, client: crate::client(), url, subject, caused, requests };
-        // Short windows: a first run waits for one of them.
+        bench.give_up_after("8s").await;
+        bench
+    }
+
+    /// Sets the timeout of the polling profile. Its windows are short: a first run waits for one of them.
+    async fn give_up_after(&self, timeout: &str) {
         let profile = json!({ "id": "current", "name": "p", "strategy": "periodic", "default": true,
-            "periodic": { "timeout": "8s", "retryDelay": "1s", "quiet": "50ms", "settle": "300ms" } });
-        bench
-            .put("/api/pollingprofiles/current", &json!({ "type": "PollingProfile", "spec": profile }))
-            .await;
-        bench
+            "periodic": { "timeout": timeout, "retryDelay": "1s", "quiet": "50ms", "settle": "300ms" } });
+        self.put("/api/pollingprofiles/current", &json!({ "type": "PollingProfile", "spec": profile })).await;
     }
 
     async fn put(&self, path: &str, body: &Value) -> Value {

@@ -144,7 +144,10 @@ fn span(segment: &Segment, outer: &[u8]) -> Result<Span, String> {
     let (events, message) = causes(segment)?;
     let is_failed = segment.error || segment.fault || segment.throttle;
     let span = Span {
-        trace_id: segment.trace_id.as_deref().map_or(Ok(Vec::new()), trace)?,
+        trace_id: match &segment.trace_id {
+            Some(id) => ids::trace("trace_id", &digits(id))?,
+            None => Vec::new(),
+        },
         span_id: ids::span("id", &segment.id)?,
         parent_span_id: if parent.is_empty() { outer.to_vec() } else { parent },
         name: segment.name.clone(),
@@ -184,10 +187,9 @@ fn nanos(key: &str, seconds: f64) -> Result<u64, String> {
     Ok(micros * 1_000)
 }
 
-/// Reads a trace id: `1-`, 8 digits, `-`, 24 digits.
-fn trace(written: &str) -> Result<Vec<u8>, String> {
-    let digits: String = written.strip_prefix("1-").unwrap_or(written).replace('-', "");
-    ids::trace("trace_id", &digits)
+/// Returns the digits of a trace id: `1-`, 8 digits, `-`, 24 digits.
+fn digits(written: &str) -> String {
+    written.strip_prefix("1-").unwrap_or(written).replace('-', "")
 }
 
 /// What the service knows of the work, then what the user recorded. The first value of a name stays.
@@ -307,7 +309,7 @@ fn trace_of(exception: &Exception, stack: &[Frame]) -> String {
 fn link(reference: &Reference) -> Result<Link, String> {
     let attributes = reference.attributes.iter().flatten();
     Ok(Link {
-        trace_id: trace(&reference.trace_id)?,
+        trace_id: ids::linked_trace("trace_id", &digits(&reference.trace_id))?,
         span_id: ids::span("id", &reference.id)?,
         attributes: attributes.map(|(key, value)| collected::json(key, value)).collect(),
         ..Link::default()

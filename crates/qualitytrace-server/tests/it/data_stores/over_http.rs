@@ -36,7 +36,10 @@ async fn a_run_reads_its_trace_from_zipkin() {
             json!({ "traceId": trace, "id": id, "parentId": parent, "name": name, "timestamp": now() / 1_000,
                 "duration": 5, "localEndpoint": { "serviceName": "shop" }, "tags": { "shop.id": "7" } })
         };
-        Answer::json(json!([span(HANDLE, parent, "handle"), span(QUERY, HANDLE, "query")]))
+        let mut query = span(QUERY, HANDLE, "query");
+        // Zipkin may not know when a span began.
+        query.as_object_mut().unwrap().remove("timestamp");
+        Answer::json(json!([span(HANDLE, parent, "handle"), query]))
     })
     .await;
     let client = json!({ "url": format!("{}/zipkin/", zipkin.url), "headers": { "X-Key": "k" } });
@@ -132,8 +135,10 @@ async fn a_run_reads_its_trace_from_sumo_logic_page_by_page() {
         let spans = format!("/api/v1/tracing/traces/{trace}/spans");
         let span = |id: &str, parent: &str, name: &str| {
             json!({ "id": id, "parentId": parent, "operationName": name, "service": "shop",
-                "startedAt": now_text(), "duration": 5_000 })
+                "startedAt": now_text(), "duration": 5_000, "status": { "code": "ERROR", "message": "404" } })
         };
+        let event = json!({ "name": "retry", "timestamp": now_text(), "attributes": [{ "attributeName": "attempt",
+            "attributeValue": { "type": "IntegerEventAttributeValue", "value": 2 } }] });
         match (asked.path.strip_prefix(&spans), asked.query.as_str()) {
             (Some(""), "limit=100") => {
                 Answer::json(json!({ "spanPage": [span(HANDLE, parent, "handle")], "next": "more" }))
@@ -142,7 +147,9 @@ async fn a_run_reads_its_trace_from_sumo_logic_page_by_page() {
                 Answer::json(json!({ "spanPage": [span(QUERY, HANDLE, "query")] }))
             }
             (Some(id), _) if id.starts_with("/0000") => {
-                Answer::json(json!({ "fields": { "shop.id": { "type": "LongValue", "value": 7 } } }))
+                let fields = json!({ "shop.id": { "type": "LongValue", "value": 7 } });
+                let link = json!({ "traceId": trace, "spanId": HANDLE });
+                Answer::json(json!({ "fields": fields, "events": [event], "links": [link] }))
             }
             _ => Answer::status(404),
         }
@@ -153,6 +160,12 @@ async fn a_run_reads_its_trace_from_sumo_logic_page_by_page() {
     // The details of each span are fetched once, however often the trace is polled.
     let details = sumo.asked().into_iter().filter(|asked| asked.path.contains("/spans/")).count();
     assert_eq!(details, 2);
+    let (trace, _) = bench.caused.lock().unwrap().clone().unwrap();
+    let span = bench.get(&format!("/api/traces/{trace}/spans/{QUERY}")).await;
+    assert_eq!((&span["status"], &span["statusMessage"]), (&json!("error"), &json!("404")), "{span}");
+    let attribute = &span["events"][0]["attributes"][0];
+    assert_eq!((&attribute["key"], &attribute["value"]), (&json!("attempt"), &json!(2)), "{span}");
+    assert_eq!(span["links"][0]["spanId"], HANDLE, "{span}");
     bench.server.shutdown().await;
 }
 
@@ -175,7 +188,9 @@ async fn a_run_reads_its_trace_from_clickhouse() {
                 "ServiceName": "shop", "ResourceAttributes": { "service.name": "shop" },
                 "SpanAttributes": { "shop.id": "7" }, "Start": now().to_string(), "Duration": "5000",
                 "StatusCode": "Error", "StatusMessage": "gone", "EventTimes": [now().to_string()],
-                "EventNames": ["retry"], "EventAttributes": [{ "n": "1" }] })
+                "EventNames": ["retry"], "EventAttributes": [{ "n": "1" }],
+                // A link without ids is kept for its attributes.
+                "LinkTraces": [""], "LinkSpans": [""], "LinkStates": [""], "LinkAttributes": [{ "n": "1" }] })
         };
         Answer::json(format!("{}\n{}\n", row(HANDLE, parent, "handle"), row(QUERY, HANDLE, "query")))
     })
@@ -240,6 +255,10 @@ async fn a_run_reads_its_trace_from_azure() {
             row("request", HANDLE, parent, "handle"),
             row("dependency", QUERY, HANDLE, "query"),
             row("trace", "", QUERY, ""),
+            row("customEvent", "", QUERY, "clicked"),
+            // Ids of an older library.
+            row("dependency", &format!("|{trace}.2.1."), HANDLE, "pack"),
+            row("dependency", &format!("|{trace}.00000000000000cc."), &format!("|{trace}.2.1."), "label"),
         ];
         Answer::json(json!({ "tables": [{ "name": "PrimaryResult", "columns": columns, "rows": rows }] }))
     })
@@ -254,6 +273,10 @@ async fn a_run_reads_its_trace_from_azure() {
     let query = bench.get(&format!("/api/traces/{trace}/spans/{QUERY}")).await;
     assert_eq!(query["duration"], "1500000", "{query}");
     assert_eq!(query["events"][0]["name"], "log line", "{query}");
+    assert_eq!(query["events"].as_array().unwrap().len(), 2, "{query}");
+    let label = bench.get(&format!("/api/traces/{trace}/spans/00000000000000cc")).await;
+    let pack = bench.get(&format!("/api/traces/{trace}/spans/{}", label["parentId"].as_str().unwrap())).await;
+    assert_eq!((&pack["name"], &pack["parentId"]), (&json!("pack"), &json!(HANDLE)), "{pack}");
     let connection = bench.connection(&store("wrong")).await;
     assert_eq!(connection["authentication"]["status"], "failed", "{connection}");
     bench.server.shutdown().await;

@@ -41,7 +41,9 @@ fn index(kind: &str, url: &str, password: &str) -> Value {
 fn prepper(id: &str, parent: &str, name: &str) -> Value {
     json!({ "spanId": id, "parentSpanId": parent, "name": name, "kind": "SPAN_KIND_SERVER",
         "startTime": now_text(), "endTime": now_text(), "span.attributes.shop@id": 7,
-        "resource.attributes.service@name": "shop", "status.code": 2 })
+        "resource.attributes.service@name": "shop", "status.code": 2,
+        // A link without ids is kept for its attributes.
+        "links": [{ "traceId": "", "spanId": "", "attributes": { "n": 1 } }] })
 }
 
 #[tokio::test]
@@ -121,7 +123,20 @@ async fn an_answer_of_some_shards_is_no_trace() {
 #[tokio::test]
 async fn a_run_reads_its_trace_from_elastic_apm() {
     let bench = Bench::start().await;
-    let elastic = StandIn::start(&bench.caused, |asked: &Asked, caused| {
+    // Since 2023, the id of a transaction is also in `span.id`.
+    for added in [
+        json!({ "processor": { "event": "transaction" } }),
+        json!({ "processor": { "event": "transaction" }, "span": { "id": "00000000000000aa" } }),
+        json!({ "span": { "id": "00000000000000aa" } }),
+    ] {
+        reads_from_elastic_apm(&bench, added).await;
+    }
+    bench.server.shutdown().await;
+}
+
+/// Reads a trace whose transaction has these fields, too.
+async fn reads_from_elastic_apm(bench: &Bench, added: Value) {
+    let elastic = StandIn::start(&bench.caused, move |asked: &Asked, caused| {
         if !is_login(asked) {
             return Answer::status(401);
         }
@@ -129,9 +144,10 @@ async fn a_run_reads_its_trace_from_elastic_apm() {
             return Answer::json(page(&[], 0));
         };
         assert!(asked.body.contains("trace.id"), "{}", asked.body);
-        let transaction = json!({ "@timestamp": now_text(), "trace": { "id": trace }, "parent": { "id": parent },
-            "processor": { "event": "transaction" }, "service": { "name": "shop" }, "labels": { "shop.id": 7 },
+        let mut transaction = json!({ "@timestamp": now_text(), "trace": { "id": trace }, "parent": { "id": parent },
+            "service": { "name": "shop" }, "labels": { "shop.id": 7 },
             "transaction": { "id": "00000000000000aa", "name": "handle", "type": "request", "duration": { "us": 9 } } });
+        transaction.as_object_mut().unwrap().extend(added.as_object().unwrap().clone());
         let span = json!({ "@timestamp": now_text(), "trace": { "id": trace },
             "parent": { "id": "00000000000000aa" }, "transaction": { "id": "00000000000000aa" },
             "span": { "id": "00000000000000bb", "name": "query", "type": "app", "duration": { "us": 5 } } });
@@ -143,5 +159,7 @@ async fn a_run_reads_its_trace_from_elastic_apm() {
     let connection = bench.connection(&index("elasticapm", &elastic.url, "wrong")).await;
     assert_eq!(connection["authentication"]["status"], "failed", "{connection}");
     assert!(run["trace"].is_object(), "{run}");
-    bench.server.shutdown().await;
+    let (trace, _) = bench.caused.lock().unwrap().clone().unwrap();
+    let handle = bench.get(&format!("/api/traces/{trace}/spans/00000000000000aa")).await;
+    assert_eq!((&handle["kind"], &handle["duration"]), (&json!("server"), &json!("9000")), "{handle}");
 }

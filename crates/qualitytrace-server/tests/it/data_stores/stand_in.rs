@@ -44,6 +44,11 @@ impl Answer {
     pub(super) fn status(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Vec::new() }
     }
+
+    /// No answer: the client waits.
+    pub(super) fn never() -> Self {
+        Self::status(0)
+    }
 }
 
 /// What the store answers, given the context of the last request to the system under test.
@@ -92,6 +97,9 @@ async fn ask(State(store): State<Arc<Store>>, request: Request) -> Response {
     let caused = store.caused.lock().unwrap().clone();
     let answer = (store.handler)(&asked, caused.as_ref());
     store.asked.lock().unwrap().push(asked);
+    if answer.status == 0 {
+        std::future::pending::<()>().await;
+    }
     let mut response = Response::builder().status(StatusCode::from_u16(answer.status).unwrap());
     for (name, value) in answer.headers {
         response = response.header(name, value);

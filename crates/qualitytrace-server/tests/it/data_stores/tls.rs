@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use qualitytrace_server::limits::Limits;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
@@ -90,6 +91,36 @@ async fn tls_settings_of_a_store_decide_about_the_handshake() {
     let connection = bench.connection(&store).await;
     let error = connection["connectivity"]["error"].as_str().unwrap_or_default();
     assert!(error.contains("Jaeger") && error.contains("TLS"), "{connection}");
+    bench.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_name_of_a_certificate_is_not_connected_to() {
+    let denied = qualitytrace_server::limits::deny::Deny::new(["store.internal".parse().unwrap()]);
+    let bench = Bench::start_within(Limits { deny: denied, ..Limits::default() }).await;
+    let other = StandIn::start(&bench.caused, |_, _| Answer::json(json!([]))).await;
+    let store = |url: &str, name: &str| {
+        let client = json!({ "url": url, "tls": { "serverName": name } });
+        json!({ "name": "Z", "type": "zipkin", "zipkin": client })
+    };
+    // Nothing listens there, but on the same port of the address that is written as the name.
+    let closed = other.url.replace("127.0.0.1", "127.0.0.2");
+    for (name, told) in [
+        ("127.0.0.1", "is an address"),
+        ("0x7f.1", "is an address"),
+        ("[::1]", "is an address"),
+        ("::1", "is no host name"),
+        ("store.internal", "trigger.deny"),
+    ] {
+        bench.store(&store(&closed, name)).await;
+        let run = bench.run(&json!([])).await;
+        let error = run["lastErrorState"].as_str().unwrap_or_default();
+        assert!(error.contains(told), "{name}: {run}");
+    }
+    assert!(other.asked().is_empty(), "{:?}", other.asked());
+    // The name of a certificate may be the address of the store.
+    let connection = bench.connection(&store(&other.url, "127.0.0.1")).await;
+    assert_eq!(connection["fetchTraces"]["status"], "passed", "{connection}");
     bench.server.shutdown().await;
 }
 

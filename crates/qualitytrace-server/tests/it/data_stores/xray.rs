@@ -27,6 +27,7 @@ fn shop(id: &str, parent: &str) -> Value {
             "response": { "status": 503, "content_length": 12 } },
         "aws": { "account_id": "123", "retries": 2, "ecs": { "container": "c1" } },
         "annotations": { "shop.id": 7 },
+        "links": [{ "trace_id": "1-00000000-000000000000000000000000", "id": "0000000000000000" }],
         "metadata": { "default": { "otel.resource.team": "blue", "shop.cart": true }, "debug": { "a": 1 } },
         "subsegments": [query] })
 }
