@@ -7,7 +7,7 @@
 use qualitytrace_core::run::Reply;
 
 /// Bytes of JSON that are allowed for each byte of the limit.
-const MOST_ESCAPES: usize = 2;
+pub(super) const MOST_ESCAPES: usize = 2;
 
 /// Truncates the texts of a response to this limit.
 pub(super) fn cut(mut reply: Reply, limit: u64) -> Reply {

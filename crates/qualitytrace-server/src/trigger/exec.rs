@@ -3,6 +3,8 @@
 //! A command gets its trace context in its environment. It and its child processes are killed when the run no longer
 //! waits for it.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -37,7 +39,6 @@ pub(super) async fn send(
     if !exec.working_directory.value.is_empty() {
         command.current_dir(&exec.working_directory.value);
     }
-    remove_own_settings(&mut command);
     command.envs(environment(context));
     if [ENDPOINT, TRACES_ENDPOINT].iter().all(|name| std::env::var_os(name).is_none()) {
         command.envs(endpoint.map(|endpoint| (ENDPOINT, endpoint)));
@@ -49,18 +50,17 @@ pub(super) async fn send(
 
 /// Runs a line of the shell that is no trigger, without a trace context.
 pub(crate) async fn run_line(line: &str, timeout: Duration, reply_bytes: u64) -> Result<Reply, Failure> {
-    let mut command = shell(line);
-    remove_own_settings(&mut command);
-    run(command, line, timeout, reply_bytes).await
+    run(shell(line), line, timeout, reply_bytes).await
 }
 
-/// Runs a command to its end; `shown` is its name in messages.
+/// Runs a command to its end, without the server's own settings; `shown` is its name in messages.
 pub(super) async fn run(
     mut command: process::Command,
     shown: &str,
     timeout: Duration,
     reply_bytes: u64,
 ) -> Result<Reply, Failure> {
+    remove_own_settings(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     #[cfg(unix)]
     command.process_group(0);
@@ -121,10 +121,12 @@ fn shell(line: &str) -> process::Command {
     command
 }
 
-/// Removes the server's own settings, which may hold secrets, from the environment of the command.
+/// Removes the server's own settings, which may hold secrets, from the environment of the command. Those that the test
+/// gives stay.
 fn remove_own_settings(command: &mut process::Command) {
+    let given: BTreeSet<OsString> = command.as_std().get_envs().map(|(name, _)| name.to_owned()).collect();
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(names::is_own_setting) {
+        if name.to_str().is_some_and(names::is_own_setting) && !given.contains(&name) {
             command.env_remove(name);
         }
     }

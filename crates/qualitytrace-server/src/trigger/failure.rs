@@ -217,7 +217,11 @@ impl Failure {
         if let Some(denied) = denied(error) {
             return Self::at(endpoint, Reason::Denied, &denied.to_string());
         }
-        let cause = if reason == Reason::Tls { tls_cause(error, endpoint.role) } else { root_cause(error) };
+        let cause = match reason {
+            Reason::Tls => tls_cause(error, endpoint.role),
+            Reason::Protocol if speaks_first(error) => "it sends before it is asked, unlike HTTP".to_owned(),
+            _ => root_cause(error),
+        };
         Self::at(endpoint, reason, &cause)
     }
 
@@ -269,6 +273,9 @@ fn classify(error: &reqwest::Error) -> Reason {
     if causes(error).filter_map(|cause| cause.downcast_ref::<h2::Error>()).any(|error| !error.is_io()) {
         return Reason::Protocol;
     }
+    if speaks_first(error) {
+        return Reason::Protocol;
+    }
     let io = causes(error).find_map(|cause| cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind));
     match io {
         Some(ErrorKind::ConnectionRefused) => Reason::Refused,
@@ -276,6 +283,11 @@ fn classify(error: &reqwest::Error) -> Reason {
         _ if error.is_connect() => Reason::Unreachable,
         _ => Reason::Cut,
     }
+}
+
+/// Whether bytes came before the request was sent: an HTTP/2 server greets its client. Hyper has no method that tells.
+fn speaks_first(error: &reqwest::Error) -> bool {
+    causes(error).any(|cause| cause.to_string() == "received unexpected message from connection")
 }
 
 /// Returns the message of the TLS error in a chain. HTTP/2 keeps only the text, so an alert is recognized by that.

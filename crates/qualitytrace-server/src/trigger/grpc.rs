@@ -7,6 +7,7 @@ mod message;
 mod mistake;
 mod protocol;
 mod reflection;
+mod size;
 
 use std::error::Error;
 use std::sync::Mutex;
@@ -27,6 +28,7 @@ use tonic::transport::{self, Channel};
 use tonic::{Code, Status, TimeoutExpired};
 
 use super::connect::{Gate, Security};
+use super::cut;
 use super::failure::{Endpoint, Failure, Reason, Role, causes, root_cause};
 use super::http::{Sender, basic};
 use super::methods::{Methods, Offered};
@@ -37,6 +39,8 @@ use super::propagation::Context;
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Characters of an invalid text that are shown.
 const SHOWN: usize = 40;
+/// What a message takes beside its text.
+const BYTES_OF_MESSAGE: usize = 64;
 /// The message of tonic for a response beyond its limit; it has no error type to look for.
 const TOO_LARGE: &str = "Error, decoded message length too large";
 
@@ -214,7 +218,8 @@ fn prepare(
     Ok((method, messages))
 }
 
-/// Reads messages to the end, or to the limit; returns the status if it is an error.
+/// Reads messages to the end, or to the limit, which counts for the messages as they are sent and as they are kept;
+/// returns the status if it is an error.
 async fn read(
     mut stream: tonic::Streaming<Bytes>,
     method: &MethodDescriptor,
@@ -223,7 +228,7 @@ async fn read(
 ) -> Result<Option<Status>, Failure> {
     let kind = method.output();
     let mut messages = Vec::new();
-    let mut room = limit;
+    let (mut room, mut room_of_texts) = (limit, limit.saturating_mul(cut::MOST_ESCAPES));
     let status = loop {
         match stream.message().await {
             Ok(Some(bytes)) if bytes.len() > room => {
@@ -232,7 +237,16 @@ async fn read(
             }
             Ok(Some(bytes)) => {
                 room -= bytes.len();
-                messages.push(message::to_json(bytes, &kind)?);
+                let shown = message::to_json(bytes, &kind, room_of_texts)?;
+                room_of_texts = room_of_texts.saturating_sub(shown.text.len() + BYTES_OF_MESSAGE);
+                // Of a stream, only whole messages are kept.
+                if !(shown.is_truncated && method.is_server_streaming()) {
+                    messages.push(shown.text);
+                }
+                if shown.is_truncated {
+                    reply.truncated = true;
+                    break None;
+                }
             }
             Ok(None) => break None,
             Err(status) => break Some(status),

@@ -191,7 +191,21 @@ async fn produce(
     let Some(answer) = answer else {
         return Err(broker.odd("it does not say what became of the message"));
     };
-    Ok(refused(answer.error_code, message, &broker.endpoint).map(|()| answer.base_offset))
+    let refused = refused(answer.error_code, message, &broker.endpoint).map_err(|refusal| match refusal {
+        // The record is in the log of the leader. Sent again, it would be there twice.
+        Refusal::Passing(failure) if is_appended(answer.error_code) => {
+            Refusal::Final(failure.and("; the message may have been stored, so it is not sent again"))
+        }
+        refusal => refusal,
+    });
+    Ok(refused.map(|()| answer.base_offset))
+}
+
+/// Whether a broker refuses a message that it has in its log: too few replicas have it, or none said so in time.
+fn is_appended(code: i16) -> bool {
+    [ResponseError::RequestTimedOut, ResponseError::NotEnoughReplicasAfterAppend]
+        .iter()
+        .any(|error| error.code() == code)
 }
 
 /// Maps the error code of a broker to a refusal.
@@ -292,6 +306,12 @@ mod tests {
         assert_eq!(partition(b"", 4), 3);
         assert_eq!(partition(b"a", 4), 0);
         assert_eq!(partition(b"key", 1), 0);
+    }
+
+    #[test]
+    fn a_message_that_may_be_stored_is_not_sent_again() {
+        // Timed out, too few replicas after it was appended; before it was appended, no leader.
+        assert_eq!([7, 20, 19, 6].map(is_appended), [true, true, false, false]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Conversion of messages between JSON and protobuf.
 
+use std::io;
+
 use base64::Engine as _;
 use bytes::Bytes;
 use prost::Message as _;
@@ -8,7 +10,8 @@ use prost_reflect::{
 };
 
 use super::super::failure::Failure;
-use super::{mistake, protocol};
+use super::size::MAX_LEVELS;
+use super::{mistake, protocol, size};
 
 /// Encodes the messages of a request: one for each JSON document.
 pub(super) fn encode(request: &str, kind: &MessageDescriptor, many: bool) -> Result<Vec<Bytes>, Failure> {
@@ -31,8 +34,23 @@ pub(super) fn encode(request: &str, kind: &MessageDescriptor, many: bool) -> Res
     }
 }
 
-/// Decodes a message to JSON, including fields that have their default value.
-pub(super) fn to_json(bytes: Bytes, kind: &MessageDescriptor) -> Result<String, Failure> {
+/// A message as JSON.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) text: String,
+    /// Whether the text is the beginning of a longer one.
+    pub(super) is_truncated: bool,
+}
+
+/// The room that a value is counted with: it takes some bytes of JSON, and more than a hundred while it is decoded. A
+/// message with more values than have room is not decoded.
+const ROOM_OF_VALUE: usize = 32;
+
+/// Decodes a message to JSON of at most `room` bytes, including fields that have their default value.
+pub(super) fn to_json(bytes: Bytes, kind: &MessageDescriptor, room: usize) -> Result<Shown, Failure> {
+    if !size::has_at_most(room / ROOM_OF_VALUE, &bytes, kind) {
+        return Ok(Shown { text: String::new(), is_truncated: true });
+    }
     let wrong = |error: String| {
         let name = kind.full_name();
         Failure::invalid(format!(
@@ -42,15 +60,39 @@ pub(super) fn to_json(bytes: Bytes, kind: &MessageDescriptor) -> Result<String, 
     let message = DynamicMessage::decode(kind.clone(), bytes).map_err(|error| wrong(error.to_string()))?;
     check_depth(&message, 0).map_err(wrong)?;
     let options = SerializeOptions::new().skip_default_fields(false);
-    let mut out = Vec::new();
+    let mut out = Bounded { bytes: Vec::new(), room, is_full: false };
     let mut serializer = serde_json::Serializer::pretty(&mut out);
-    message.serialize_with_options(&mut serializer, &options).map_err(|error| wrong(error.to_string()))?;
-    Ok(String::from_utf8_lossy(&out).into_owned())
+    let written = message.serialize_with_options(&mut serializer, &options);
+    if let (Err(error), false) = (written, out.is_full) {
+        return Err(wrong(error.to_string()));
+    }
+    // Half a character at the end is left out.
+    let end = out.bytes.utf8_chunks().next().map_or(0, |chunk| chunk.valid().len());
+    Ok(Shown { text: String::from_utf8_lossy(&out.bytes[..end]).into_owned(), is_truncated: out.is_full })
 }
 
-/// Nesting limit of messages, including those packed into an `Any`. Decoding limits each packed message separately, but
-/// serializing recurses through all of them.
-const MAX_LEVELS: usize = 100;
+/// A text that takes up to `room` bytes, and refuses the rest.
+struct Bounded {
+    bytes: Vec<u8>,
+    room: usize,
+    is_full: bool,
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let kept = bytes.len().min(self.room - self.bytes.len());
+        self.bytes.extend_from_slice(&bytes[..kept]);
+        if kept < bytes.len() {
+            self.is_full = true;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(kept)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 fn check_depth(message: &DynamicMessage, level: usize) -> Result<(), String> {
     if level > MAX_LEVELS {
@@ -135,7 +177,8 @@ mod tests {
         compiler.open_file("google/protobuf/any.proto").unwrap();
         let mut pool = compiler.descriptor_pool();
         let text = "syntax = \"proto3\"; import \"google/protobuf/any.proto\"; \
-            message Box { Box inner = 1; google.protobuf.Any any = 2; }";
+            message Box { Box inner = 1; google.protobuf.Any any = 2; repeated Box all = 3; \
+            repeated int32 numbers = 4; string text = 5; }";
         let file = protox::file::File::from_source("box.proto", text).unwrap();
         pool.add_file_descriptor_proto(file.file_descriptor_proto().clone()).unwrap();
         pool.get_message_by_name("Box").unwrap()
@@ -148,9 +191,28 @@ mod tests {
         out
     }
 
-    fn to_json_on_a_small_stack(bytes: Vec<u8>) -> Result<String, Failure> {
+    const ROOM: usize = 1024 * 1024;
+
+    fn to_json_on_a_small_stack(bytes: Vec<u8>) -> Result<Shown, Failure> {
         let small = std::thread::Builder::new().stack_size(1024 * 1024);
-        small.spawn(move || to_json(bytes.into(), &kind())).unwrap().join().unwrap()
+        small.spawn(move || to_json(bytes.into(), &kind(), ROOM)).unwrap().join().unwrap()
+    }
+
+    #[test]
+    fn a_message_of_many_small_values_is_not_decoded() {
+        let many = [0x1a, 0x00].repeat(ROOM);
+        let any = [field(1, b"t/Box"), field(2, &many)].concat();
+        for bytes in [many, field(2, &any), field(4, &vec![0; ROOM])] {
+            let shown = to_json_on_a_small_stack(bytes).unwrap();
+            assert_eq!((shown.text.as_str(), shown.is_truncated), ("", true));
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_where_the_room_ends() {
+        let shown = to_json(field(5, "ä".repeat(100).as_bytes()).into(), &kind(), 64).unwrap();
+        assert!(shown.is_truncated);
+        assert!((60..=64).contains(&shown.text.len()) && shown.text.ends_with('ä'), "{}", shown.text);
     }
 
     #[test]
