@@ -24,8 +24,10 @@ use serde_json::Value;
 const SHORTEST_PART: usize = 4;
 /// Shorter pieces of base64 would match by chance.
 const SHORTEST_ENCODED: usize = 8;
-/// Fields whose values are keywords of ours: they contain no user data, and must stay readable.
-const OURS: [&str; 4] = ["what", "outcome", "before", "type"];
+/// Fields of an event whose values are keywords of ours: they contain no user data, and must stay readable.
+const KEYWORDS: [&str; 4] = ["what", "outcome", "before", "type"];
+/// The field of an event below which users choose the names.
+const TRIGGER: &str = "trigger";
 
 /// Redacts secrets in texts.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -108,7 +110,7 @@ impl Redactor {
         }
     }
 
-    /// Redacts every string of a JSON document. Names of fields are ours and stay.
+    /// Redacts every string of a JSON document. Names of fields stay.
     pub fn json(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -118,11 +120,35 @@ impl Redactor {
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.json(item)),
-            Value::Object(fields) => {
-                let texts = fields.iter_mut().filter(|(name, _)| !OURS.contains(&name.as_str()));
-                texts.for_each(|(_, value)| self.json(value));
-            }
+            Value::Object(fields) => fields.values_mut().for_each(|value| self.json(value)),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Redacts every string of an event, except its keywords.
+    pub fn run_event(&self, event: &mut Value) {
+        match event {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.run_event(item)),
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    match name.as_str() {
+                        TRIGGER => self.trigger(value),
+                        name if KEYWORDS.contains(&name) => {}
+                        _ => self.run_event(value),
+                    }
+                }
+            }
+            text => self.json(text),
+        }
+    }
+
+    /// Redacts every string of a trigger, except the name of its kind.
+    fn trigger(&self, trigger: &mut Value) {
+        match trigger {
+            Value::Object(fields) => {
+                fields.iter_mut().filter(|(name, _)| *name != "type").for_each(|(_, value)| self.json(value));
+            }
+            other => self.json(other),
         }
     }
 }
@@ -241,11 +267,22 @@ mod tests {
 
     #[test]
     fn a_short_secret_is_hidden_where_it_stands_alone() {
-        let mut value =
-            serde_json::json!({ "a": "42", "b": "142", "c": ["42"], "hunter2": 1, "what": "hunter2" });
+        let mut value = serde_json::json!({ "a": "42", "b": "142", "c": ["42"], "hunter2": 1 });
         Redactor::of(["42", "hunter2"]).json(&mut value);
-        let expected =
-            serde_json::json!({ "a": MASK, "b": "142", "c": [MASK], "hunter2": 1, "what": "hunter2" });
-        assert_eq!(value, expected);
+        assert_eq!(value, serde_json::json!({ "a": MASK, "b": "142", "c": [MASK], "hunter2": 1 }));
+    }
+
+    #[test]
+    fn keywords_of_an_event_stay_and_names_that_users_choose_protect_nothing() {
+        let event = |text: &str| {
+            let chosen = serde_json::json!({ "type": text, "before": text, "auth": { "outcome": text } });
+            serde_json::json!({
+                "what": "http", "before": "http", "reply": { "type": "http", "body": text },
+                "trigger": { "type": "http", "graphql": { "variables": chosen } },
+            })
+        };
+        let mut redacted = event("http");
+        Redactor::of(["http"]).run_event(&mut redacted);
+        assert_eq!(redacted, event(MASK));
     }
 }

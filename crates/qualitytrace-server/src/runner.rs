@@ -205,6 +205,18 @@ impl Runner {
         self.suites.follow(run)
     }
 
+    /// The runs of a test that are in progress on this server.
+    pub(crate) fn runs_of(&self, test: &str) -> Vec<RunId> {
+        self.execution.runs_of(test)
+    }
+
+    /// Stops runs on this server whose test was deleted. Those on other servers end when they find their rows gone.
+    pub(crate) fn stop_deleted(&self, runs: &[RunId]) {
+        for run in runs {
+            self.execution.command(run, RunCommand::Stop);
+        }
+    }
+
     /// Wakes all followers, so that they notice that what they follow was removed.
     pub fn removed(&self) {
         self.execution.followers().wake_all();

@@ -71,7 +71,7 @@ pub use maintenance::{MaintenanceError, Restored, backup, check_backup, restore}
 pub use notifications::{Listener, Notification, Received, TraceHex};
 pub use queue::{Claimed, Inserted, JudgedOrphan, Orphan, RunCommand, RunEnd};
 pub use retention::RunsOf;
-pub use runs::{NewRun, RunSummary, StoredRun};
+pub use runs::{NewRun, RunSummary, StepOf, StoredRun};
 pub use scope::{beside, scoped, unscoped};
 pub use series::{Flakiness, OrphanSeries};
 pub use servers::Peer;

@@ -175,6 +175,16 @@ impl<'s> Withheld<'s> {
         self.redactor_of(runs, self.without_run.get(&trace).into_iter().flatten())
     }
 
+    /// Returns the redactor for a trace in a list. `None` when no key opens the secrets of the trace: the list must
+    /// leave it out then.
+    pub(crate) fn redactor_in_list(&self, trace: TraceId) -> Option<Redactor> {
+        let warn = |error: &Error| {
+            let trace = trace.to_string();
+            tracing::warn!(trace, error = error as &dyn std::error::Error, "a trace is left out of a list");
+        };
+        self.redactor(trace).inspect_err(warn).ok()
+    }
+
     fn redactor_of<'a>(
         &self,
         runs: impl Iterator<Item = &'a (String, String)>,

@@ -48,9 +48,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the database is unavailable: the operation may be retried.
-    pub(crate) fn is_unavailable(&self) -> bool {
-        matches!(self, Self::Store(error) if error.is_unavailable())
+    /// Whether the operation may be retried: the database is unavailable, or cannot do it now.
+    pub(crate) fn is_temporary(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_temporary())
     }
 
     /// The message to clients for a temporary error.

@@ -32,6 +32,7 @@ use self::forecasts::Forecasts;
 use self::log::Standing;
 use self::parked::{MAX_UNSETTLED, WatchedRuns};
 use super::learning::Learning;
+use super::retry::pause_before_end;
 use super::tasks::Spawner;
 use super::{Error, RunId, spans};
 use crate::budget::Budget;
@@ -154,6 +155,11 @@ impl Execution {
         self.in_progress.send(run, command);
     }
 
+    /// The runs of a test that are in progress here.
+    pub(super) fn runs_of(&self, test: &str) -> Vec<RunId> {
+        self.in_progress.of_test(test)
+    }
+
     /// Stores a new run.
     pub(super) async fn insert(&self, new: &NewRun) -> Result<RunId, Error> {
         let test = new.test.clone();
@@ -258,11 +264,12 @@ impl Execution {
         }
         tracing::error!(error = error as &dyn std::error::Error, "a run broke off");
         let broken = RunEventKind::Broken { message: error.to_string() };
-        // The store is probably what failed. While this server lives, no other server would mark the run.
+        // The store is probably what failed.
         while let Err(error) = log.end(State::Failed, &broken).await {
-            if !error.is_unavailable() {
+            if matches!(error, Error::Lost) {
                 return;
             }
+            pause_before_end(&error).await;
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::cluster::Cluster;
 use crate::limits::Limits;
 use crate::observability::Caller;
 use crate::semaphore::ResizableSemaphore;
-use crate::store::{NewRun, Notification, RunCommand, Store, StoredTest};
+use crate::store::{NewRun, Notification, RunCommand, StepOf, Store, StoredTest};
 use crate::variables::Variables;
 use crate::wire::RunEventKind;
 
@@ -117,7 +117,11 @@ impl Queue {
             request,
             owner: String::new(),
             client: Client::current_key(),
-            step_of: step_of.map(|run| (run.suite.clone(), run.number)),
+            step_of: step_of.map(|run| StepOf {
+                suite: run.suite.clone(),
+                number: run.number,
+                owner: self.cluster.id().to_string(),
+            }),
             event: body(&RunEventKind::Created),
         };
         // Remembered before the run becomes visible: it may begin at once.
@@ -173,16 +177,15 @@ impl Queue {
 
     /// Stops a queued run. `false` when it is no longer queued.
     async fn stop_queued(&self, run: &RunId) -> Result<bool, Error> {
-        let me = self.cluster.id();
-        let (waiting, taken) = (("", State::Created), (&*me, State::Executing));
-        if !self.store.take_run(&run.test, run.number, waiting, taken).await? {
-            return Ok(false);
-        }
-        self.callers.forget(run);
         let seq = self.store.events(&run.test, run.number, 0).await?.last().map_or(0, |event| event.seq);
-        match self.execution.log(run, me, seq).end(State::Stopped, &RunEventKind::Stopped).await {
-            // It was deleted meanwhile: there is nothing left to stop.
-            Ok(()) | Err(Error::Lost) => Ok(true),
+        // Its state and its last event are one write: a run that was taken first would have no task if that failed.
+        let no_owner = Arc::from("");
+        match self.execution.log(run, no_owner, seq).end(State::Stopped, &RunEventKind::Stopped).await {
+            Ok(()) => {
+                self.callers.forget(run);
+                Ok(true)
+            }
+            Err(Error::Lost) => Ok(false),
             Err(error) => Err(error),
         }
     }

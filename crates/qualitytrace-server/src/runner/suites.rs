@@ -121,10 +121,17 @@ impl Suites {
         let number = self.store.insert_suite_run(&new).await?.ok_or_else(gone)?;
         let id = SuiteRunId { suite: order.id.clone(), number };
         let mut log = self.suite_log(&id, &new.owner, 0);
-        log.append(SuiteEventKind::Planned { steps: order.steps() }).await?;
-        if log.change_state(SuiteState::Created, SuiteState::Executing).await? {
-            let progress = SuiteProgress::new(&order);
-            self.spawn(id.clone(), order, log, progress);
+        match log.begin(SuiteEventKind::Planned { steps: order.steps() }).await {
+            Ok(true) => {
+                let progress = SuiteProgress::new(&order);
+                self.spawn(id.clone(), order, log, progress);
+            }
+            Ok(false) => {}
+            Err(error) => {
+                let message = error.to_string();
+                self.tasks.spawn(async move { log.fail(message).await });
+                return Err(error);
+            }
         }
         Ok(id)
     }
@@ -153,12 +160,10 @@ impl Suites {
             lock(&suites.in_progress).remove(&run);
             drop(clock);
             if let Err(error) = ended {
-                let broken = SuiteEventKind::Ended { passed: false, message: Some(error.to_string()) };
                 if !matches!(error, Error::Lost) {
                     tracing::error!(error = &error as &dyn std::error::Error, "a run of a suite broke off");
                 }
-                // The store is probably what failed; the run is then resumed at the next start.
-                let _ = log.end(SuiteState::Failed, broken).await;
+                log.fail(error.to_string()).await;
             }
         };
         self.tasks.spawn(executed.instrument(span));

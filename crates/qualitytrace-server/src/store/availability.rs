@@ -18,6 +18,23 @@ impl Error {
         }
     }
 
+    /// Whether the same statement may succeed later: the database is unavailable, its disk is full or fails, it only
+    /// reads for now, or it ended one of two transactions that waited for each other.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Query { source: sqlx::Error::Database(error), .. } if !self.is_unavailable() => {
+                error.code().is_some_and(|code| is_temporary(&code))
+            }
+            Self::NoRoom { .. } => true,
+            Self::Query { .. }
+            | Self::Url { .. }
+            | Self::InUse { .. }
+            | Self::Open { .. }
+            | Self::Secret(_)
+            | Self::Document { .. } => self.is_unavailable(),
+        }
+    }
+
     /// The message to clients for an error that goes away when an operator acts.
     pub fn temporary_message(&self) -> Option<&'static str> {
         if self.is_unavailable() {
@@ -40,14 +57,28 @@ impl Error {
     }
 }
 
-/// PostgreSQL reports it with five characters, SQLite with a number whose lower byte is the primary code.
+/// The primary code of SQLite, the lower byte of a number. PostgreSQL reports five characters.
+fn sqlite(code: &str) -> Option<u32> {
+    let code: u32 = code.parse().ok().filter(|_| code.len() < 5)?;
+    Some(code & 0xff)
+}
+
 fn is_full(code: &str) -> bool {
-    code == "53100" || (code.len() < 5 && code.parse().is_ok_and(|code: u32| code & 0xff == 13))
+    code == "53100" || sqlite(code) == Some(13)
 }
 
 /// SQLite cannot open its file.
 fn is_gone(code: &str) -> bool {
-    code.len() < 5 && code.parse().is_ok_and(|code: u32| code & 0xff == 14)
+    sqlite(code) == Some(14)
+}
+
+fn is_temporary(code: &str) -> bool {
+    match sqlite(code) {
+        // Busy, locked, read-only, failed to read or write.
+        Some(primary) => matches!(primary, 5 | 6 | 8 | 10) || is_full(code) || is_gone(code),
+        // Read-only, serialization failure, deadlock; class 53 is a lack of disk, memory or connections.
+        None => matches!(code, "25006" | "40001" | "40P01") || code.starts_with("53"),
+    }
 }
 
 pub(super) fn is_unavailable(error: &sqlx::Error) -> bool {
@@ -62,5 +93,22 @@ pub(super) fn is_unavailable(error: &sqlx::Error) -> bool {
                 && (code.starts_with("08") || matches!(&*code, "53300" | "57P01" | "57P02" | "57P03"))
         }),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_a_deadlock_and_a_standby_are_temporary_and_a_wrong_statement_is_not() {
+        // SQLite: full, a failed write, a file that cannot be opened, read-only, busy. PostgreSQL: full, deadlock, standby.
+        for code in ["13", "778", "14", "8", "5", "53100", "40P01", "25006"] {
+            assert!(is_temporary(code), "{code}");
+        }
+        // SQLite: error, constraint, corrupt. PostgreSQL: syntax, unique violation.
+        for code in ["1", "2067", "11", "42601", "23505"] {
+            assert!(!is_temporary(code), "{code}");
+        }
     }
 }

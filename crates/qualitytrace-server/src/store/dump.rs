@@ -345,7 +345,14 @@ pub(super) async fn read(
     numbered: bool,
     progress: &mut (dyn FnMut(u64) + Send),
 ) -> Result<Counts, DumpError> {
-    for table in TABLES.iter().rev() {
+    // An older backup is read into tables of its own version: later ones are not there yet.
+    let known = if numbered {
+        "SELECT CAST(table_name AS TEXT) FROM information_schema.tables WHERE table_schema = current_schema()"
+    } else {
+        "SELECT name FROM sqlite_master WHERE type = 'table'"
+    };
+    let known: Vec<String> = sqlx::query_scalar(known).fetch_all(&mut *connection).await?;
+    for table in TABLES.iter().rev().filter(|table| known.iter().any(|name| name == table.name)) {
         let text = AssertSqlSafe(format!("DELETE FROM {}", table.name));
         connection.execute(text).await?;
     }

@@ -189,10 +189,10 @@ async fn append(
     let Table { name, id, events: name_of_events, .. } = table;
     let text = format!(
         "INSERT INTO {name_of_events} ({id}, number, seq, at, body) SELECT * FROM ({}) AS event
-         WHERE EXISTS (SELECT 1 FROM {name} WHERE {id} = $1 AND number = $2 AND owner = ${})
+         WHERE EXISTS (SELECT 1 FROM {name} WHERE {})
          ON CONFLICT DO NOTHING",
         values(events.len()),
-        events.len() * 3 + 3,
+        table.owned([1, 2, events.len() * 3 + 3]),
     );
     let mut write = writers.statement().await?;
     let done = with_events(text, (of, number), events).bind(owner).execute(&mut *write).await;

@@ -12,6 +12,7 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::browse::placeholders;
 use super::chunks::{signed, unsigned};
+use super::runs::RUNS;
 use super::{Error, Store, failed};
 
 /// The runs in the history of a test.
@@ -115,38 +116,50 @@ impl ListedRun {
 }
 
 impl Store {
-    /// Stores the result of a run that has ended, and how long it took if that is known elsewhere.
+    /// Stores the result of a run of this owner that has ended, and how long it took if that is known elsewhere.
     pub async fn put_result(
         &self,
         test: &str,
         number: u64,
+        owner: &str,
         result: &RunResult,
         duration: Option<u64>,
     ) -> Result<(), Error> {
-        sqlx::query(
+        let text = format!(
             "UPDATE runs SET outcome = $1, passed = $2, failed = $3, spans = $4,
                  duration = CASE WHEN $5 < 0 THEN duration ELSE $5 END
-             WHERE test_id = $6 AND number = $7",
-        )
-        .bind(result.outcome)
-        .bind(signed(result.passed))
-        .bind(signed(result.failed))
-        .bind(result.spans())
-        .bind(duration.map_or(-1, signed))
-        .bind(test)
-        .bind(signed(number))
-        .execute(&self.write)
-        .await
-        .map_err(failed("store the result of a run"))?;
+             WHERE {}",
+            RUNS.owned([6, 7, 8])
+        );
+        sqlx::query(AssertSqlSafe(text))
+            .bind(result.outcome)
+            .bind(signed(result.passed))
+            .bind(signed(result.failed))
+            .bind(result.spans())
+            .bind(duration.map_or(-1, signed))
+            .bind(test)
+            .bind(signed(number))
+            .bind(owner)
+            .execute(&self.write)
+            .await
+            .map_err(failed("store the result of a run"))?;
         Ok(())
     }
 
-    /// Stores another outcome of a run, because its analysis changed.
-    pub async fn put_outcome(&self, test: &str, number: u64, outcome: &str) -> Result<(), Error> {
-        sqlx::query("UPDATE runs SET outcome = $1 WHERE test_id = $2 AND number = $3")
+    /// Stores another outcome of a run of this owner, because its analysis changed.
+    pub async fn put_outcome(
+        &self,
+        test: &str,
+        number: u64,
+        owner: &str,
+        outcome: &str,
+    ) -> Result<(), Error> {
+        let text = format!("UPDATE runs SET outcome = $1 WHERE {}", RUNS.owned([2, 3, 4]));
+        sqlx::query(AssertSqlSafe(text))
             .bind(outcome)
             .bind(test)
             .bind(signed(number))
+            .bind(owner)
             .execute(&self.write)
             .await
             .map_err(failed("store the outcome of a run"))?;

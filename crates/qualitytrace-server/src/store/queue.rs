@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Row};
 use super::chunks::{signed, unsigned};
 use super::events::insert_events;
 use super::history::{RunResult, labels};
-use super::runs::{RUNS, move_state, stored};
+use super::runs::{RUNS, SUITE_RUNS, StepOf, move_state, next_number, stored};
 use super::scope::tenant_of;
 use super::{Error, NewRun, Store, StoredEvent, StoredRun, failed};
 
@@ -35,7 +35,7 @@ pub enum Inserted {
     Number(u64),
     /// The test was deleted.
     NoTest,
-    /// The suite run that it is a step of was deleted.
+    /// The suite run that it is a step of was deleted, or belongs to another owner.
     NoSuiteRun,
     /// The queue is full.
     QueueFull,
@@ -122,6 +122,16 @@ impl Store {
         let failed = failed("store a run");
         let created = signed(run.created.as_nanos());
         let mut transaction = self.writers.begin().await.map_err(&failed)?;
+        if let Some(StepOf { suite, number, owner }) = run.step_of.as_ref().filter(|_| self.is_shared()) {
+            // Waits for a transaction that deletes the suite run or takes it over. These lock it before the tests of
+            // its steps, too.
+            let text =
+                format!("SELECT number FROM suite_runs WHERE {} FOR SHARE", SUITE_RUNS.owned([1, 2, 3]));
+            let query = sqlx::query(AssertSqlSafe(text)).bind(suite).bind(signed(*number)).bind(owner);
+            if query.fetch_optional(&mut *transaction).await.map_err(&failed)?.is_none() {
+                return Ok(Inserted::NoSuiteRun);
+            }
+        }
         let known = sqlx::query("UPDATE resources SET last_run = $1 WHERE kind = 'Test' AND id = $2")
             .bind(created)
             .bind(&run.test)
@@ -132,15 +142,7 @@ impl Store {
             return Ok(Inserted::NoTest);
         }
         // The row lock above serializes inserts, so that no number is given twice.
-        let number: i64 = sqlx::query_scalar(
-            "INSERT INTO run_numbers (test_id, number, stored) VALUES ($1, 1, 1)
-             ON CONFLICT (test_id) DO UPDATE SET number = run_numbers.number + 1, stored = run_numbers.stored + 1
-             RETURNING number",
-        )
-        .bind(&run.test)
-        .fetch_one(&mut *transaction)
-        .await
-        .map_err(&failed)?;
+        let number = next_number(&mut transaction, RUNS, &run.test).await.map_err(&failed)?;
         // SQLite prepares a statement anew for each value that is bound to a `LIMIT`.
         let (bound, overflow) = (signed(bound), signed(bound.saturating_mul(OVERFLOW)));
         let text = format!(
@@ -187,16 +189,16 @@ impl Store {
             .execute(&mut *transaction)
             .await
             .map_err(&failed)?;
-        if let Some((suite, suite_run)) = &run.step_of {
-            // Waits for a transaction that is deleting the suite run.
-            let lock = if self.is_shared() { "FOR KEY SHARE" } else { "" };
+        if let Some(step_of) = &run.step_of {
             let text = format!(
                 "INSERT INTO suite_run_steps (suite_id, number, test_id, run)
-                 SELECT suite_id, number, $3, $4 FROM suite_runs WHERE suite_id = $1 AND number = $2 {lock}"
+                 SELECT suite_id, number, $4, $5 FROM suite_runs WHERE {}",
+                SUITE_RUNS.owned([1, 2, 3])
             );
             let noted = sqlx::query(AssertSqlSafe(text))
-                .bind(suite)
-                .bind(signed(*suite_run))
+                .bind(&step_of.suite)
+                .bind(signed(step_of.number))
+                .bind(&step_of.owner)
                 .bind(&run.test)
                 .bind(number)
                 .execute(&mut *transaction)
@@ -293,17 +295,17 @@ impl Store {
     ) -> Result<Option<Option<RunCommand>>, Error> {
         let failed = failed("note that a trigger is sent");
         let mut transaction = self.writers.begin().await.map_err(&failed)?;
-        let command: Option<String> = sqlx::query_scalar(
-            "UPDATE runs SET triggered = 1
-             WHERE test_id = $1 AND number = $2 AND owner = $3 AND state = 'EXECUTING' AND triggered = 0
-             RETURNING wish",
-        )
-        .bind(test)
-        .bind(signed(number))
-        .bind(owner)
-        .fetch_optional(&mut *transaction)
-        .await
-        .map_err(&failed)?;
+        let text = format!(
+            "UPDATE runs SET triggered = 1 WHERE {} AND state = 'EXECUTING' AND triggered = 0 RETURNING wish",
+            RUNS.owned([1, 2, 3])
+        );
+        let command: Option<String> = sqlx::query_scalar(AssertSqlSafe(text))
+            .bind(test)
+            .bind(signed(number))
+            .bind(owner)
+            .fetch_optional(&mut *transaction)
+            .await
+            .map_err(&failed)?;
         let Some(word) = command else { return Ok(None) };
         insert_events(&mut transaction, RUNS, (test, number), events).await.map_err(&failed)?;
         transaction.commit().await.map_err(&failed)?;
@@ -312,16 +314,17 @@ impl Store {
 
     /// Whether this owner has marked the trigger as sent.
     pub async fn is_triggered(&self, test: &str, number: u64, owner: &str) -> Result<bool, Error> {
-        let found: Option<i64> = sqlx::query_scalar(
-            "SELECT triggered FROM runs
-             WHERE test_id = $1 AND number = $2 AND owner = $3 AND state = 'EXECUTING' AND triggered = 1",
-        )
-        .bind(test)
-        .bind(signed(number))
-        .bind(owner)
-        .fetch_optional(&self.read)
-        .await
-        .map_err(failed("look whether a trigger was sent"))?;
+        let text = format!(
+            "SELECT triggered FROM runs WHERE {} AND state = 'EXECUTING' AND triggered = 1",
+            RUNS.owned([1, 2, 3])
+        );
+        let found: Option<i64> = sqlx::query_scalar(AssertSqlSafe(text))
+            .bind(test)
+            .bind(signed(number))
+            .bind(owner)
+            .fetch_optional(&self.read)
+            .await
+            .map_err(failed("look whether a trigger was sent"))?;
         Ok(found.is_some())
     }
 
@@ -372,19 +375,18 @@ impl Store {
         from: (&str, State),
         to: (&str, State),
     ) -> Result<bool, Error> {
-        let done = sqlx::query(
-            "UPDATE runs SET owner = $1, state = $2
-             WHERE test_id = $3 AND number = $4 AND owner = $5 AND state = $6",
-        )
-        .bind(to.0)
-        .bind(to.1.as_str())
-        .bind(test)
-        .bind(signed(number))
-        .bind(from.0)
-        .bind(from.1.as_str())
-        .execute(&self.write)
-        .await
-        .map_err(failed("take a run"))?;
+        let text =
+            format!("UPDATE runs SET owner = $1, state = $2 WHERE {} AND state = $6", RUNS.owned([3, 4, 5]));
+        let done = sqlx::query(AssertSqlSafe(text))
+            .bind(to.0)
+            .bind(to.1.as_str())
+            .bind(test)
+            .bind(signed(number))
+            .bind(from.0)
+            .bind(from.1.as_str())
+            .execute(&self.write)
+            .await
+            .map_err(failed("take a run"))?;
         Ok(done.rows_affected() == 1)
     }
 
@@ -404,13 +406,14 @@ impl Store {
             .map_err(failed("change the state of a run"))
     }
 
-    /// Ends a run in progress of this owner. `false` when it has ended or belongs to another owner; nothing is
-    /// written then.
+    /// Ends a run in progress of this owner, or a queued one, which has none. `false` when it has ended or belongs to
+    /// another owner; nothing is written then.
     pub async fn end_run(&self, test: &str, number: u64, owner: &str, end: &RunEnd) -> Result<bool, Error> {
         let text = format!(
             "UPDATE runs SET state = $1, passed = $2, failed = $3, secrets = $4, outcome = $5, spans = $6,
                  duration = CASE WHEN $7 > created THEN $7 - created ELSE 0 END
-             WHERE test_id = $8 AND number = $9 AND owner = $10 AND state IN {UNDER_WAY}"
+             WHERE {} AND (state = 'CREATED' OR state IN {UNDER_WAY})",
+            RUNS.owned([8, 9, 10])
         );
         let change = sqlx::query(AssertSqlSafe(text))
             .bind(end.state)
@@ -436,13 +439,11 @@ impl Store {
         owner: &str,
         event: &StoredEvent,
     ) -> Result<bool, Error> {
-        let change = sqlx::query(
-            "UPDATE runs SET owner = '', state = 'CREATED'
-             WHERE test_id = $1 AND number = $2 AND owner = $3 AND state = 'EXECUTING' AND triggered = 0",
-        )
-        .bind(test)
-        .bind(signed(number))
-        .bind(owner);
+        let text = format!(
+            "UPDATE runs SET owner = '', state = 'CREATED' WHERE {} AND state = 'EXECUTING' AND triggered = 0",
+            RUNS.owned([1, 2, 3])
+        );
+        let change = sqlx::query(AssertSqlSafe(text)).bind(test).bind(signed(number)).bind(owner);
         let events = std::slice::from_ref(event);
         let changed = self.change_with_events(change, RUNS, (test, number), events).await;
         changed.map_err(failed("put a run back into the queue"))

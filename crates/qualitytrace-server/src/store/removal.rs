@@ -4,6 +4,7 @@
 //! trace, each would otherwise leave the trace to the other; and two that share many rows could deadlock.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use qualitytrace_core::definition::Kind;
 use sqlx::{Any, AssertSqlSafe, Row, Transaction};
@@ -12,7 +13,10 @@ use super::chunks::signed;
 use super::runs::{RUNS, SUITE_RUNS, Table};
 use super::upsert::NEVER_RUN;
 use super::{Error, Store, failed};
+use crate::clock;
 
+/// How long the run number of a deleted test or suite is kept; far longer than its last run can be in progress.
+const NUMBERS_KEPT: Duration = Duration::from_hours(7 * 24);
 /// Traces that one statement removes.
 const TRACES_AT_ONCE: usize = 500;
 
@@ -49,6 +53,7 @@ impl Store {
             }
             _ => Vec::new(),
         };
+        retire_number(&mut transaction, kind, id).await.map_err(&failed)?;
         // Versions, runs, events and histories are deleted by cascade.
         sqlx::query("DELETE FROM resources WHERE kind = $1 AND id = $2")
             .bind(kind.as_str())
@@ -124,8 +129,8 @@ impl Store {
             Which::All => 0,
         };
         if self.is_shared() {
-            // The transaction that adds a step locks the suite run first and then the test's run. The same order
-            // here prevents a deadlock.
+            // The transaction that adds a step locks the suite run first and then the test. The same order here
+            // prevents a deadlock.
             sqlx::query(
                 "SELECT number FROM suite_runs WHERE suite_id = $1 AND ($2 = 0 OR number = $2) FOR UPDATE",
             )
@@ -154,6 +159,32 @@ impl Store {
         }
         Ok(traces)
     }
+}
+
+/// Keeps the last run number of what is being deleted, and forgets those of long ago.
+async fn retire_number(
+    transaction: &mut Transaction<'_, Any>,
+    kind: Kind,
+    of: &str,
+) -> Result<(), sqlx::Error> {
+    let Some(Table { id, numbers, .. }) = [RUNS, SUITE_RUNS].into_iter().find(|table| table.kind == kind)
+    else {
+        return Ok(());
+    };
+    let now = clock::now();
+    let text = format!(
+        "INSERT INTO retired_numbers (kind, id, number, deleted)
+         SELECT kind, {id}, number, $1 FROM {numbers} WHERE {id} = $2
+         ON CONFLICT (kind, id) DO UPDATE SET number = excluded.number, deleted = excluded.deleted"
+    );
+    let keep = sqlx::query(AssertSqlSafe(text)).bind(signed(now.as_nanos())).bind(of);
+    keep.execute(&mut **transaction).await?;
+    let long_ago = now - NUMBERS_KEPT;
+    sqlx::query("DELETE FROM retired_numbers WHERE deleted < $1")
+        .bind(signed(long_ago.as_nanos()))
+        .execute(&mut **transaction)
+        .await?;
+    Ok(())
 }
 
 /// Subtracts removed runs from the stored count, and updates the time of the last run.

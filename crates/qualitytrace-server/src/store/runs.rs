@@ -5,7 +5,7 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Row};
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
 use super::{Error, Store, failed, rows_written};
@@ -31,10 +31,21 @@ pub struct NewRun {
     pub owner: String,
     /// The client that requested it: a token or an address; empty for the server itself.
     pub client: String,
-    /// The suite run that it is a step of: suite and number.
-    pub step_of: Option<(String, u64)>,
+    /// The suite run that it is a step of.
+    pub step_of: Option<StepOf>,
     /// Its first event, as JSON.
     pub event: String,
+}
+
+/// The suite run that starts a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepOf {
+    /// The suite.
+    pub suite: String,
+    /// The number of its run.
+    pub number: u64,
+    /// The server that starts its steps.
+    pub owner: String,
 }
 
 /// A stored run.
@@ -97,17 +108,42 @@ pub(super) const SUITE_RUNS: Table = Table {
     numbers: "suite_run_numbers",
 };
 
+impl Table {
+    /// The condition for the row of a run of this owner, with the places of these three parameters. Every write of a
+    /// server to one of its runs has it: a server that was given up, or whose run was deleted, changes no row.
+    pub(super) fn owned(&self, [of, number, owner]: [usize; 3]) -> String {
+        format!("{} = ${of} AND number = ${number} AND owner = ${owner}", self.id)
+    }
+}
+
 /// The statement that moves a run of this owner from one state to another. It changes no row when the run is not in
 /// the first state, or belongs to another owner.
 pub(super) fn move_state<'q>(
-    Table { name, id, .. }: Table,
+    table: Table,
     (of, number): (&'q str, u64),
     owner: &'q str,
     (from, to): (&'q str, &'q str),
 ) -> Query<'q, sqlx::Any, AnyArguments> {
     let text =
-        format!("UPDATE {name} SET state = $1 WHERE {id} = $2 AND number = $3 AND owner = $4 AND state = $5");
+        format!("UPDATE {} SET state = $1 WHERE {} AND state = $5", table.name, table.owned([2, 3, 4]));
     sqlx::query(AssertSqlSafe(text)).bind(to).bind(of).bind(signed(number)).bind(owner).bind(from)
+}
+
+/// Gives a new run its number, and counts it. The number of a run is not given again, even when its test or suite is
+/// deleted and created again.
+pub(super) async fn next_number(
+    connection: &mut AnyConnection,
+    Table { kind, id, numbers, .. }: Table,
+    of: &str,
+) -> Result<i64, sqlx::Error> {
+    let text = format!(
+        "INSERT INTO {numbers} ({id}, number, stored)
+         VALUES ($1, 1 + COALESCE((SELECT number FROM retired_numbers WHERE kind = '{}' AND id = $1), 0), 1)
+         ON CONFLICT ({id}) DO UPDATE SET number = {numbers}.number + 1, stored = {numbers}.stored + 1
+         RETURNING number",
+        kind.as_str()
+    );
+    sqlx::query_scalar(AssertSqlSafe(text)).bind(of).fetch_one(connection).await
 }
 
 /// Stores how many assertions of a run passed and failed.
@@ -191,12 +227,14 @@ impl Store {
         Ok(summaries)
     }
 
-    /// Points a run at another trace.
-    pub async fn set_trace(&self, test: &str, number: u64, trace: TraceId) -> Result<(), Error> {
-        sqlx::query("UPDATE runs SET trace_id = $1 WHERE test_id = $2 AND number = $3")
+    /// Points a run of this owner at another trace.
+    pub async fn set_trace(&self, test: &str, number: u64, owner: &str, trace: TraceId) -> Result<(), Error> {
+        let text = format!("UPDATE runs SET trace_id = $1 WHERE {}", RUNS.owned([2, 3, 4]));
+        sqlx::query(AssertSqlSafe(text))
             .bind(trace.to_bytes().to_vec())
             .bind(test)
             .bind(signed(number))
+            .bind(owner)
             .execute(&self.write)
             .await
             .map_err(failed("name the trace of a run"))?;

@@ -18,7 +18,7 @@ const STEP: i64 = 200;
 enum Form {
     /// The whole text is sealed.
     Whole,
-    /// An object whose secret members are sealed.
+    /// An object whose secret members are sealed: each has one sealed text, or a list of them.
     Members,
 }
 
@@ -53,11 +53,13 @@ pub(super) struct Cell {
 impl Column {
     fn select(&self, condition: &str) -> String {
         let Self { table, key: (id, number), name, form } = self;
-        let like = match form {
-            Form::Whole => "sealed:%",
-            Form::Members => "%\"secret\":\"sealed:%",
+        let is_sealed = match form {
+            Form::Whole => format!("{name} LIKE 'sealed:%'"),
+            Form::Members => {
+                format!(r#"({name} LIKE '%"secret":"sealed:%' OR {name} LIKE '%"secret":["sealed:%')"#)
+            }
         };
-        format!("SELECT kind, {id}, {number}, {name} FROM {table} WHERE {name} LIKE '{like}' {condition}")
+        format!("SELECT kind, {id}, {number}, {name} FROM {table} WHERE {is_sealed} {condition}")
     }
 
     pub(super) fn select_all(&self) -> String {
@@ -99,7 +101,11 @@ pub(super) fn secrets_of(column: &Column, cell: &Cell) -> Vec<String> {
         Form::Whole => vec![cell.body.clone()],
         Form::Members => {
             let members: Map<String, Value> = serde_json::from_str(&cell.body).unwrap_or_default();
-            members.values().filter_map(|value| value["secret"].as_str().map(str::to_owned)).collect()
+            let sealed = members.values().flat_map(|member| match &member["secret"] {
+                Value::Array(several) => several.as_slice(),
+                one => std::slice::from_ref(one),
+            });
+            sealed.filter_map(|sealed| sealed.as_str().map(str::to_owned)).collect()
         }
     }
 }
@@ -266,19 +272,27 @@ fn rewritten(
     }
     let mut members: Map<String, Value> = serde_json::from_str(&cell.body).unwrap_or_default();
     let mut is_changed = false;
-    for value in members.values_mut() {
-        let Some(sealed) = value["secret"].as_str().map(str::to_owned) else { continue };
-        if let Some(anew) = change(sealed)? {
-            *value = json!({ "secret": anew });
-            is_changed = true;
+    for secret in members.values_mut().filter_map(|member| member.get_mut("secret")) {
+        let texts = match secret {
+            Value::Array(several) => several.as_mut_slice(),
+            one => std::slice::from_mut(one),
+        };
+        for text in texts {
+            let Some(sealed) = text.as_str().map(str::to_owned) else { continue };
+            if let Some(anew) = change(sealed)? {
+                *text = anew.into();
+                is_changed = true;
+            }
         }
     }
     Ok(is_changed.then(|| Value::Object(members).to_string()))
 }
 
-/// The variables of a run without the values of the secret ones: they show as masked.
+/// The variables of a run without the values of the secret ones: they show as masked. Credentials, which have no name
+/// to show, are left out.
 fn without_secrets(kept: &str) -> String {
     let mut members: Map<String, Value> = serde_json::from_str(kept).unwrap_or_default();
+    members.retain(|_, member| !member["secret"].is_array());
     for value in members.values_mut().filter(|value| value["secret"].is_string()) {
         *value = json!({ "lost": true });
     }

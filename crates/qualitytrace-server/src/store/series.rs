@@ -31,8 +31,8 @@ pub struct OrphanSeries {
 }
 
 impl Store {
-    /// Stores the state of a series. One that has ended is not reopened: `false` then, or when its first run was
-    /// deleted.
+    /// Stores the state of a series of this owner. One that has ended is not reopened: `false` then, or when it
+    /// belongs to another owner, or when its first run was deleted.
     pub async fn put_series(
         &self,
         test: &str,
@@ -45,7 +45,7 @@ impl Store {
             "INSERT INTO series (test_id, first, owner, outcome, body)
              SELECT $1, $2, $3, $4, $5 WHERE EXISTS (SELECT 1 FROM runs WHERE test_id = $1 AND number = $2)
              ON CONFLICT (test_id, first) DO UPDATE SET outcome = excluded.outcome, body = excluded.body
-             WHERE series.outcome = '' OR series.outcome = excluded.outcome",
+             WHERE series.owner = excluded.owner AND (series.outcome = '' OR series.outcome = excluded.outcome)",
         )
         .bind(test)
         .bind(signed(first))

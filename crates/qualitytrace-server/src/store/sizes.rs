@@ -92,6 +92,25 @@ impl Store {
         Ok(size.map_or(0, |unread| unread.own_bytes + unread.event_bytes))
     }
 
+    /// Measures definitions, by id; missing ones are left out.
+    pub async fn definition_sizes(&self, kind: Kind, ids: &[&str]) -> Result<Vec<(String, u64)>, Error> {
+        let failed = failed("measure definitions");
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let marks: Vec<String> = (2..ids.len() + 2).map(|at| format!("${at}")).collect();
+        // Only numbered placeholders become part of this SQL.
+        let text = format!(
+            "SELECT id, CAST(octet_length(spec) AS BIGINT) AS bytes FROM resources WHERE kind = $1 AND id IN ({})",
+            marks.join(", ")
+        );
+        let query = sqlx::query(AssertSqlSafe(text)).bind(kind.as_str());
+        let query = ids.iter().fold(query, |query, id| query.bind(*id));
+        let rows = query.fetch_all(&self.read).await.map_err(&failed)?;
+        let size = |row: &AnyRow| Ok((row.try_get("id")?, unsigned(row.try_get("bytes")?)));
+        rows.iter().map(size).collect::<Result<_, _>>().map_err(&failed)
+    }
+
     /// Loads the state of a run, and measures its events after `after`.
     pub async fn unread(&self, test: &str, number: u64, after: u64) -> Result<Option<Unread>, Error> {
         self.unread_in(RUNS, (test, number), after).await.map_err(failed("measure a run"))

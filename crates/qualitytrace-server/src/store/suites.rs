@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 
 use super::chunks::{signed, unsigned};
 use super::events::{StoredEvent, event};
-use super::runs::{RunSummary, SUITE_RUNS, StoredRun, count, move_state, stored};
+use super::runs::{RunSummary, SUITE_RUNS, StoredRun, count, move_state, next_number, stored};
 use super::{Error, Store, failed};
 
 /// A suite run to be stored.
@@ -78,15 +78,7 @@ impl Store {
         if known.rows_affected() == 0 {
             return Ok(None);
         }
-        let number: i64 = sqlx::query_scalar(
-            "INSERT INTO suite_run_numbers (suite_id, number, stored) VALUES ($1, 1, 1)
-             ON CONFLICT (suite_id) DO UPDATE
-             SET number = suite_run_numbers.number + 1, stored = suite_run_numbers.stored + 1 RETURNING number",
-        )
-        .bind(&run.suite)
-        .fetch_one(&mut *transaction)
-        .await
-        .map_err(&failed)?;
+        let number = next_number(&mut transaction, SUITE_RUNS, &run.suite).await.map_err(&failed)?;
         sqlx::query(
             "INSERT INTO suite_runs (suite_id, number, suite_version, state, created, variables, request, owner)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -223,8 +215,8 @@ impl Store {
         event: &StoredEvent,
     ) -> Result<bool, Error> {
         let text = format!(
-            "UPDATE suite_runs SET state = $1
-             WHERE suite_id = $2 AND number = $3 AND owner = $4 AND state IN {UNDER_WAY}"
+            "UPDATE suite_runs SET state = $1 WHERE {} AND state IN {UNDER_WAY}",
+            SUITE_RUNS.owned([2, 3, 4])
         );
         let change = sqlx::query(sqlx::AssertSqlSafe(text));
         let change = change.bind(state).bind(suite).bind(signed(number)).bind(owner);
@@ -243,8 +235,8 @@ impl Store {
     ) -> Result<bool, Error> {
         let failed = failed("take a run of a suite");
         let text = format!(
-            "UPDATE suite_runs SET owner = $1
-             WHERE suite_id = $2 AND number = $3 AND owner = $4 AND state IN {UNDER_WAY}"
+            "UPDATE suite_runs SET owner = $1 WHERE {} AND state IN {UNDER_WAY}",
+            SUITE_RUNS.owned([2, 3, 4])
         );
         let series = "UPDATE series SET owner = $1
              WHERE owner = $4 AND outcome = '' AND (test_id, first) IN

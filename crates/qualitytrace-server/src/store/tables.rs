@@ -35,6 +35,7 @@ pub(super) const TABLES: &[Table] = &[
     table("suite_run_numbers", "kind:t suite_id:t number:i stored:i"),
     table("suite_run_events", "suite_id:t number:i seq:i at:i body:t"),
     table("suite_run_steps", "suite_id:t number:i test_id:t run:i"),
+    table("retired_numbers", "kind:t id:t number:i deleted:i"),
     table("audit", "at:i entry:t who:t address:t action:t kind:t id:t request:t"),
     table("chunks", "trace_id:b signal:i arrived:i items:i size:i data:b"),
 ];

@@ -1,6 +1,6 @@
 //! Arrivals of all traces, as a stream of server-sent events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -29,6 +29,11 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const SETTLED: Duration = Duration::from_secs(1);
 /// Arrivals that are read at once.
 const TOGETHER: u64 = 1_000;
+/// By how much an arrival at another server may become visible after a later one: the difference of their clocks, and
+/// the time of a commit.
+const OVERLAP: Duration = Duration::from_secs(5);
+/// Arrivals that are remembered; where more arrive, the overlap is shorter.
+const MAX_KNOWN: usize = 1_000;
 /// Traces that a message names.
 const MAX_NAMED: usize = 100;
 /// Traces that are watched until they settle; further ones are only counted.
@@ -92,7 +97,9 @@ pub(in crate::api) async fn stream(
     let mut changes = app.ingest.arrivals();
     // What arrived between `after` and now is new to this client.
     changes.mark_changed();
-    let follower = Follower { app, changes, after, sent: None, unsettled: BTreeMap::new() };
+    let overlap = if app.store.is_shared() { OVERLAP } else { Duration::ZERO };
+    let position = Position::new(after, overlap);
+    let follower = Follower { app, changes, position, sent: None, unsettled: BTreeMap::new() };
     let mut stopped = follower.app.stopped.clone();
     let batches = futures_util::stream::unfold(follower, Follower::next);
     let events = futures_util::StreamExt::flat_map(batches, futures_util::stream::iter);
@@ -103,11 +110,49 @@ pub(in crate::api) async fn stream(
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
-/// A client's position in the arrivals.
+/// A client's position in the arrivals. Those of another server may become visible after later ones, so the latest are
+/// read again, and the known ones are dropped.
+#[derive(Debug)]
+struct Position {
+    /// The latest arrival.
+    after: Timestamp,
+    /// The arrival behind which all are read.
+    floor: Timestamp,
+    /// The known arrivals behind it.
+    known: BTreeSet<(Timestamp, TraceId)>,
+    overlap: Duration,
+}
+
+impl Position {
+    fn new(after: Timestamp, overlap: Duration) -> Self {
+        Self { after, floor: after, known: BTreeSet::new(), overlap }
+    }
+
+    /// How many arrivals to read: the known ones, and new ones.
+    fn limit(&self) -> u64 {
+        TOGETHER + self.known.len() as u64
+    }
+
+    /// Returns the new ones of the arrivals that were read, and moves on.
+    fn advance(&mut self, mut arrivals: Vec<(TraceId, Timestamp, u64)>) -> Vec<(TraceId, Timestamp, u64)> {
+        arrivals.retain(|(trace, at, _)| self.known.insert((*at, *trace)));
+        self.after = arrivals.iter().map(|(_, at, _)| *at).fold(self.after, Timestamp::max);
+        let settled = self.after - self.overlap;
+        while let Some((at, _)) = self.known.first().copied()
+            && (at <= settled || self.known.len() > MAX_KNOWN)
+        {
+            self.known.pop_first();
+            self.floor = at;
+        }
+        arrivals
+    }
+}
+
+/// A client that follows the arrivals.
 struct Follower {
     app: App,
     changes: watch::Receiver<u64>,
-    after: Timestamp,
+    position: Position,
     sent: Option<Instant>,
     /// Traces that have not settled, with the time when something of them was last seen.
     unsettled: BTreeMap<TraceId, Instant>,
@@ -129,7 +174,7 @@ impl Follower {
             messages.extend(self.settled().await?);
             if !messages.is_empty() {
                 self.sent = Some(Instant::now());
-                let id = self.after.as_nanos().to_string();
+                let id = self.position.after.as_nanos().to_string();
                 let event = |message: &Message| {
                     let data = serde_json::to_string(message).unwrap_or_default();
                     Ok(Event::default().id(id.clone()).data(data))
@@ -140,11 +185,14 @@ impl Follower {
     }
 
     async fn arrived(&mut self) -> Option<Option<Message>> {
-        let arrivals = self.app.store.arrivals_after(self.after, TOGETHER).await.ok()?;
-        let Some((_, last, _)) = arrivals.last() else { return Some(None) };
-        self.after = *last;
-        if arrivals.len() as u64 == TOGETHER {
+        let limit = self.position.limit();
+        let arrivals = self.app.store.arrivals_after(self.position.floor, limit).await.ok()?;
+        if arrivals.len() as u64 == limit {
             self.changes.mark_changed();
+        }
+        let arrivals = self.position.advance(arrivals);
+        if arrivals.is_empty() {
+            return Some(None);
         }
         let now = Instant::now();
         let mut traces: BTreeMap<TraceId, u64> = BTreeMap::new();
@@ -177,5 +225,57 @@ impl Follower {
         let digests = self.app.digests.traces(&self.app, &memory, &withheld, &ids).await.ok()?;
         let summaries = ids.iter().filter_map(|id| digests.get(id));
         Some(Some(Message::Settled { traces: summaries.map(|digest| digest.summary.clone()).collect() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn arrival(trace: u64, at: u64) -> (TraceId, Timestamp, u64) {
+        (format!("{:032x}", trace + 1).parse().unwrap(), Timestamp::from_nanos(at), 1)
+    }
+
+    /// Reads what is stored, and returns the traces that are new.
+    fn read(position: &mut Position, stored: &[(u64, u64)]) -> Vec<u64> {
+        let mut stored = stored.to_vec();
+        stored.sort_by_key(|(_, at)| *at);
+        let (floor, limit) = (position.floor.as_nanos(), position.limit());
+        let behind = stored.iter().filter(|(_, at)| *at > floor).take(usize::try_from(limit).unwrap());
+        let found = position.advance(behind.map(|(trace, at)| arrival(*trace, *at)).collect());
+        let number = |id: TraceId| u64::from_str_radix(&id.to_string(), 16).unwrap() - 1;
+        found.into_iter().map(|(trace, _, _)| number(trace)).collect()
+    }
+
+    #[test]
+    fn an_arrival_that_becomes_visible_late_is_told_once() {
+        let mut position = Position::new(Timestamp::from_nanos(10 * SECOND), OVERLAP);
+        assert_eq!(read(&mut position, &[(1, 20 * SECOND)]), [1]);
+        let late = [(1, 20 * SECOND), (2, 16 * SECOND)];
+        assert_eq!(read(&mut position, &late), [2]);
+        assert_eq!(
+            position.after,
+            Timestamp::from_nanos(20 * SECOND),
+            "a client that resumes misses nothing later"
+        );
+        assert!(read(&mut position, &late).is_empty());
+        assert_eq!(read(&mut position, &[&late[..], &[(3, 30 * SECOND)]].concat()), [3]);
+        assert!(position.known.len() == 1 && position.floor == Timestamp::from_nanos(20 * SECOND));
+    }
+
+    #[test]
+    fn all_arrivals_of_a_moment_are_told_once_and_a_bounded_number_is_remembered() {
+        for overlap in [Duration::ZERO, OVERLAP] {
+            let stored: Vec<(u64, u64)> = (0..10_000).map(|trace| (trace, SECOND + trace)).collect();
+            let mut position = Position::new(Timestamp::default(), overlap);
+            let mut told = Vec::new();
+            for _ in 0..20 {
+                told.extend(read(&mut position, &stored));
+                assert!(position.known.len() <= MAX_KNOWN);
+            }
+            assert_eq!(told, (0..10_000).collect::<Vec<u64>>());
+        }
     }
 }

@@ -41,6 +41,11 @@ impl RunsInProgress {
         lock(&self.0).remove(run);
     }
 
+    /// The runs of a test.
+    pub(super) fn of_test(&self, test: &str) -> Vec<RunId> {
+        lock(&self.0).keys().filter(|run| run.test == test).cloned().collect()
+    }
+
     /// The number of runs in progress.
     pub(super) fn count(&self) -> usize {
         lock(&self.0).len()

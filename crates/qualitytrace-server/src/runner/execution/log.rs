@@ -223,8 +223,10 @@ impl Log {
         self.run_end(State::Finished, Some(outcome), None).log_correction(before);
         let RunId { test, number } = &self.run;
         let result = self.result(State::Finished, (passed, failed));
-        retry_while_unavailable(|| async { Ok(self.store.put_result(test, *number, &result, None).await?) })
-            .await?;
+        retry_while_unavailable(|| async {
+            Ok(self.store.put_result(test, *number, &self.owner, &result, None).await?)
+        })
+        .await?;
         self.standing.stored = Some(result.outcome);
         Ok(())
     }
@@ -237,8 +239,10 @@ impl Log {
             return Ok(());
         }
         let RunId { test, number } = &self.run;
-        retry_while_unavailable(|| async { Ok(self.store.put_outcome(test, *number, outcome).await?) })
-            .await?;
+        retry_while_unavailable(|| async {
+            Ok(self.store.put_outcome(test, *number, &self.owner, outcome).await?)
+        })
+        .await?;
         self.standing.stored = Some(outcome);
         Ok(())
     }
@@ -351,7 +355,10 @@ impl Log {
     pub(super) async fn set_trace(&mut self, trace: TraceId) -> Result<(), Error> {
         self.trace = Some(trace);
         let RunId { test, number } = &self.run;
-        retry_while_unavailable(|| async { Ok(self.store.set_trace(test, *number, trace).await?) }).await
+        retry_while_unavailable(|| async {
+            Ok(self.store.set_trace(test, *number, &self.owner, trace).await?)
+        })
+        .await
     }
 
     fn wake(&self) {
@@ -372,6 +379,6 @@ pub(super) fn redacted(what: &RunEventKind, redactor: &Redactor) -> String {
         return serde_json::to_string(what).unwrap_or_default();
     }
     let mut body = serde_json::to_value(what).unwrap_or_default();
-    redactor.json(&mut body);
+    redactor.run_event(&mut body);
     body.to_string()
 }

@@ -47,7 +47,8 @@ impl Execution {
         test: &StoredTest,
     ) -> Result<RunId, Error> {
         let me = self.cluster.id();
-        let before_judging = events.iter().filter(|event| !is_verdict(&event.what)).cloned().collect();
+        // Before the run is stored: a definition that cannot be read must not leave it unfinished.
+        let judged_by = trace.map(|trace| Ok::<_, Error>((trace, read(test)?))).transpose()?;
         let new = NewRun {
             test: test.id.clone(),
             test_version: test.version,
@@ -59,7 +60,7 @@ impl Execution {
             owner: me.to_string(),
             client: Client::current_key(),
             step_of: None,
-            event: body(&RunEventKind::Again { of: earlier.number, events: before_judging }),
+            event: body(&RunEventKind::Again { of: earlier.number, events: before_judging(events) }),
         };
         let run = self.insert(&new).await?;
         let span = spans::run(&Caller::current(), &run, test.version, earlier.trace);
@@ -69,7 +70,7 @@ impl Execution {
         let known = RunState::of(events);
         let analysis = (known.analysis.as_ref(), known.analysis_open.is_some());
         log.set_standing(Standing::of(earlier).judged(analysis.0, analysis.1, None, 0));
-        let Some(trace) = trace else {
+        let Some((trace, test)) = judged_by else {
             let message = format!("run {} has no trace to judge", earlier.number);
             log.end(State::TraceFailed, &RunEventKind::NoTrace { message }).await?;
             return Ok(run);
@@ -83,7 +84,6 @@ impl Execution {
         log.buffer(&RunEventKind::Judging);
         // The stored trigger and the trace are both redacted, so the variables must be too.
         let variables = Variables::shown(&earlier.variables);
-        let test = read(test)?;
         spans::note_test(&span, &test);
         let began = clock::now();
         let verdict =
@@ -137,7 +137,7 @@ impl Execution {
             event: body(&RunEventKind::Imported { run: Box::new(run) }),
         };
         let id = self.insert(&new).await?;
-        self.store.put_result(&id.test, id.number, &result, duration).await?;
+        self.store.put_result(&id.test, id.number, &new.owner, &result, duration).await?;
         Ok(id)
     }
 }
@@ -174,6 +174,20 @@ fn standalone_request(request: &str) -> RunRequest {
 
 fn request_text(request: &RunRequest) -> String {
     serde_json::to_string(request).unwrap_or_default()
+}
+
+/// The events of a run until it was judged. A rerun begins with an event that holds those of the earlier run; they take
+/// its place, so that reruns of reruns do not nest.
+fn before_judging(events: &[Event]) -> Vec<Event> {
+    let mut before = Vec::new();
+    for event in events.iter().filter(|event| !is_verdict(&event.what)) {
+        if let RunEventKind::Again { events, .. } = &event.what {
+            before.extend(before_judging(events));
+        } else {
+            before.push(event.clone());
+        }
+    }
+    before
 }
 
 fn is_verdict(what: &RunEventKind) -> bool {

@@ -8,7 +8,7 @@ use crate::clock;
 use crate::cluster::Cluster;
 use crate::follow::Followers;
 use crate::runner::SuiteRunId;
-use crate::runner::retry::retry_while_unavailable;
+use crate::runner::retry::{pause_before_end, retry_while_unavailable};
 use crate::runner::{Error, spans};
 use crate::store::{Notification, Store, StoredEvent, unscoped};
 use crate::wire::suite::SuiteEventKind;
@@ -86,6 +86,12 @@ impl SuiteLog {
         Ok(())
     }
 
+    /// Appends the first event and begins to execute. `false` when the run belongs to another owner now.
+    pub(super) async fn begin(&mut self, planned: SuiteEventKind) -> Result<bool, Error> {
+        self.append(planned).await?;
+        self.change_state(SuiteState::Created, SuiteState::Executing).await
+    }
+
     /// Moves the run from one state to the next. `false` when it was no longer in `from`.
     pub(super) async fn change_state(&self, from: SuiteState, to: SuiteState) -> Result<bool, Error> {
         let (suite, number) = (&self.run.suite, self.run.number);
@@ -116,6 +122,14 @@ impl SuiteLog {
         }
         self.wake();
         Ok(ended)
+    }
+
+    /// Ends a run that failed on our side. The store is probably what failed.
+    pub(super) async fn fail(&mut self, message: String) {
+        let ended = SuiteEventKind::Ended { passed: false, message: Some(message) };
+        while let Err(error) = self.end(SuiteState::Failed, ended.clone()).await {
+            pause_before_end(&error).await;
+        }
     }
 
     fn next(&mut self, what: &SuiteEventKind) -> StoredEvent {

@@ -12,6 +12,7 @@ use qualitytrace_core::suite::{Plan, Standing};
 use super::log::{SuiteLog, SuiteState};
 use super::steps::{StartedRun, StepEnd, SuiteProgress};
 use super::{StepTest, SuiteOrder, Suites};
+use crate::runner::retry::retry_while_unavailable;
 use crate::runner::{Error, RunId, SuiteRunId};
 use crate::store::{self, StoredDefinition, StoredSuiteRun};
 use crate::variables::Variables;
@@ -24,19 +25,20 @@ impl Suites {
         let me = self.cluster.id();
         for orphan in self.store.orphan_suite_runs().await? {
             if self.store.take_suite_run(&orphan.suite, orphan.number, (&orphan.owner, &me)).await? {
-                self.resume_suite(orphan, &me).await?;
+                // It belongs to this server now, and no other one would resume it.
+                retry_while_unavailable(|| async { self.resume_suite(&orphan, &me).await }).await?;
             }
         }
         self.repeat_commands().await?;
         self.resume_series().await
     }
 
-    async fn resume_suite(self: &Arc<Self>, orphan: StoredSuiteRun, me: &str) -> Result<(), Error> {
+    async fn resume_suite(self: &Arc<Self>, orphan: &StoredSuiteRun, me: &str) -> Result<(), Error> {
         let id = SuiteRunId { suite: orphan.suite.clone(), number: orphan.number };
         let events = self.store.suite_events(&id.suite, id.number, 0).await?;
         let mut log = self.suite_log(&id, me, events.last().map_or(0, |event| event.seq));
         let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
-        let Some(order) = self.load_order(&orphan, &events).await? else {
+        let Some(order) = self.load_order(orphan, &events).await? else {
             return self.mark_interrupted(&id, &mut log).await;
         };
         let progress = self.load_progress(&id, &order, &events).await?;

@@ -259,20 +259,24 @@ impl Suites {
             {
                 continue;
             }
-            let series = serde_json::from_str(&orphan.body).ok().filter(|_| request.suite.is_none());
-            let test = self.store.test(&first.test, Some(first.test_version)).await?;
-            if let (Some(shown), Some(test)) = (series, test) {
-                let variables = Variables::open(&self.store, &first.test, &first.variables)?;
-                tracing::info!(
-                    test = first.test,
-                    run = orphan.first,
-                    "resumes a series whose server is gone"
-                );
-                self.spawn_series(SeriesState::resumed(test, variables, request, shown));
-            } else {
-                self.mark_broken(&orphan).await?;
-            }
+            // It belongs to this server now, and no other one would resume it.
+            retry_while_unavailable(|| async { self.resume_taken(&orphan, &first, &request).await }).await?;
         }
+        Ok(())
+    }
+
+    async fn resume_taken(
+        self: &Arc<Self>,
+        orphan: &OrphanSeries,
+        first: &StoredRun,
+        request: &RunRequest,
+    ) -> Result<(), Error> {
+        let series = serde_json::from_str(&orphan.body).ok().filter(|_| request.suite.is_none());
+        let test = self.store.test(&first.test, Some(first.test_version)).await?;
+        let (Some(shown), Some(test)) = (series, test) else { return self.mark_broken(orphan).await };
+        let variables = Variables::open(&self.store, &first.test, &first.variables)?;
+        tracing::info!(test = first.test, run = orphan.first, "resumes a series whose server is gone");
+        self.spawn_series(SeriesState::resumed(test, variables, request.clone(), shown));
         Ok(())
     }
 
@@ -290,7 +294,8 @@ impl Suites {
         series.end(series::Outcome::Broken);
         let outcome = wire::series::Outcome::Broken.as_str();
         let body = serde_json::to_string(&series).unwrap_or_default();
-        self.store.put_series(&orphan.test, orphan.first, "", outcome, &body).await?;
+        let me = self.cluster.id();
+        self.store.put_series(&orphan.test, orphan.first, &me, outcome, &body).await?;
         self.series_changed(&RunId { test: orphan.test.clone(), number: orphan.first });
         Ok(())
     }
