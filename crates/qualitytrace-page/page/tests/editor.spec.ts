@@ -55,6 +55,23 @@ test("a mistake is underlined at its letters and told in words until it is mende
   });
 });
 
+test("a text that could not be checked is not taken for a good one", async ({ page }) => {
+  await withServer(async (server) => {
+    const complaints = watch(page, /ERR_FAILED|413|400/);
+    await open(page, server);
+    const editor = definition(page);
+    await page.route("**/api/language/check", (route) => route.abort());
+    await editor.fill(TEST);
+    await expect(problems(page)).toContainText("Not checked");
+    await page.unroute("**/api/language/check");
+    await editor.fill(TEST.replace("Written", "Written again"));
+    await expect(problems(page)).toBeEmpty();
+    await editor.fill(`${TEST}# ${"x".repeat(1 << 20)}`);
+    await expect(problems(page)).toContainText("1048576 are read at most");
+    expect(complaints).toEqual([]);
+  });
+});
+
 test("keys, words of the language and variables are completed where they can stand", async ({ page }) => {
   await withServer(async (server) => {
     const complaints = watch(page);

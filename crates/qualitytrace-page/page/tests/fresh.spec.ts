@@ -38,6 +38,13 @@ async function store(server: Server, text: string): Promise<void> {
   expect(answer.status, await answer.text()).toBe(201);
 }
 
+/** Starts a run of it by its link. */
+async function runByLink(page: Page, server: Server, trace: string): Promise<void> {
+  const variables = encodeURIComponent(JSON.stringify([{ key: "TRACE", value: trace }]));
+  await page.goto(`${server.url}/test/waiting/run?variables=${variables}`);
+  await page.getByRole("region", { name: "Run link" }).getByRole("button", { name: "Run" }).click();
+}
+
 test("a fresh server waits for the first span, and shows its trace without a reload", async ({ page }) => {
   await withServer(async (server) => {
     const complaints = watch(page);
@@ -69,9 +76,7 @@ test("a waiting run shows what it owes, grows, is judged on demand, and names th
     await store(server, WAITING);
     const traceId = "a".repeat(32);
     await server.send([{ traceId, spanId: "a".repeat(16), name: "POST /order", kind: 2 }]);
-    await page.goto(
-      `${server.url}/test/waiting/run?variables=${encodeURIComponent(`[{"key":"TRACE","value":"${traceId}"}]`)}`,
-    );
+    await runByLink(page, server, traceId);
     await expect(page.getByRole("status", { name: "Run state" })).toContainText("Waiting");
     await server.send([
       {
@@ -105,9 +110,7 @@ test("a waiting run shows what it owes, grows, is judged on demand, and names th
 test("a run is stopped", async ({ page }) => {
   await withServer(async (server) => {
     await store(server, WAITING);
-    await page.goto(
-      `${server.url}/test/waiting/run?variables=${encodeURIComponent('[{"key":"TRACE","value":"beefbeefbeefbeefbeefbeefbeefbeef"}]')}`,
-    );
+    await runByLink(page, server, "beef".repeat(8));
     await page.getByRole("button", { name: "Stop" }).click();
     await expect(page.getByRole("status", { name: "Run state" })).toContainText("Stopped");
   });
@@ -240,6 +243,7 @@ const SCREENS = [
   "/test/shop-checkout/run/2/trigger",
   "/test/shop-checkout/run/2/events",
   "/test/shop-checkout/run/2/automate",
+  '/test/shop-checkout/run?variables=[{"key":"GATEWAY","value":"http://a"}]',
   "/runs",
   "/traces",
   "/compare?a=test/shop-checkout/run/1&b=test/shop-checkout/run/2",

@@ -48,8 +48,12 @@ async function store(server: Server, text: string): Promise<void> {
   expect(answer.status, await answer.text()).toBe(201);
 }
 
-const runLink = (server: Server, test: string, trace: string) =>
-  `${server.url}/test/${test}/run?variables=${encodeURIComponent(JSON.stringify([{ key: "TRACE", value: trace }]))}`;
+/** Starts a run by its link. */
+async function runByLink(page: Page, server: Server, test: string, trace: string): Promise<void> {
+  const variables = encodeURIComponent(JSON.stringify([{ key: "TRACE", value: trace }]));
+  await page.goto(`${server.url}/test/${test}/run?variables=${variables}`);
+  await page.getByRole("region", { name: "Run link" }).getByRole("button", { name: "Run" }).click();
+}
 
 test("a server that dies in mid-run is told, nothing typed is lost, and the run goes on without a gap", async ({
   page,
@@ -64,7 +68,7 @@ test("a server that dies in mid-run is told, nothing typed is lost, and the run 
     await store(server, definition("waiting", "20s"));
     const traceId = "a".repeat(32);
     await server.send([{ traceId, spanId: "a".repeat(16), name: "POST /order", kind: 2 }]);
-    await page.goto(runLink(server, "waiting", traceId));
+    await runByLink(page, server, "waiting", traceId);
     await expect(page.getByRole("row", { name: /^POST \/order/ })).toBeVisible();
     await page.getByRole("searchbox", { name: "Find spans" }).fill("order");
     const bar = page.getByRole("status", { name: "Connection" });
@@ -97,7 +101,7 @@ test("spans after the verdict correct it, and the correction is shown as one", a
     await store(server, definition("late", "300ms"));
     const traceId = "b".repeat(32);
     await server.send([{ traceId, spanId: "a".repeat(16), name: "POST /order", kind: 2 }]);
-    await page.goto(runLink(server, "late", traceId));
+    await runByLink(page, server, "late", traceId);
     const state = page.getByRole("status", { name: "Run state" });
     await expect(state).toContainText("Waiting");
     await page.getByRole("button", { name: "Judge now" }).click();
@@ -190,6 +194,116 @@ test("a draft that is not saved is asked about before it is left", async ({ shop
   await runs.click();
   await expect(shop.getByRole("heading", { name: "Runs" })).toBeVisible();
   expect(questions).toEqual(["The draft is not saved. Leave it?", "The draft is not saved. Leave it?"]);
+});
+
+test("a text that was begun before another one was stored never replaces it unasked", async ({
+  page,
+  context,
+}) => {
+  const server = await serve();
+  try {
+    const complaints = watch(page, /status of 409|ERR_INTERNET_DISCONNECTED|Failed to load resource/);
+    await store(server, definition("begun", "300ms"));
+    await page.goto(`${server.url}/test/begun?tab=definition`);
+    const editor = page.getByRole("textbox", { name: "Definition" });
+    await expectWritten(editor, /name: Waiting/);
+    await editor.fill((await written(editor)).replace("name: Waiting", "name: Begun here"));
+    const theirs = definition("begun", "300ms").replace("name: Waiting", "name: Stored by another");
+    const headers = { "content-type": "text/yaml" };
+    const stored = await server.api("/api/tests/begun", { method: "PUT", headers, body: theirs });
+    expect(stored.status).toBe(200);
+    // When the network is back, the page loads the newest version of everything.
+    await context.setOffline(true);
+    await page.waitForFunction(() => !navigator.onLine);
+    const loaded = page.waitForResponse((answer) => answer.url().endsWith("/api/tests/begun/source"));
+    await context.setOffline(false);
+    await (await loaded).finished();
+    await page.getByRole("button", { name: "Save" }).click();
+    const conflict = page.getByRole("region", { name: "Conflict" });
+    await expect(conflict).toContainText("Stored by another");
+    expect(await (await server.api("/api/tests/begun/source")).text()).toBe(theirs);
+    await conflict.getByRole("button", { name: "Replace it by mine" }).click();
+    await expect(page.getByText("Saved as version 3")).toBeVisible();
+    expect(complaints).toEqual([]);
+  } finally {
+    await server.stop();
+  }
+});
+
+test("a new selector replaces the spec of the run, although the test has another version now", async ({
+  page,
+}) => {
+  const server = await serve();
+  try {
+    const complaints = watch(page);
+    const wrong = definition("moved", "300ms").replace('"charge"', '"chrage"');
+    await store(server, wrong);
+    const traceId = "c".repeat(32);
+    await server.send([{ traceId, spanId: "a".repeat(16), name: "charge" }]);
+    await runByLink(page, server, "moved", traceId);
+    await page.getByRole("button", { name: "Judge now" }).click();
+    const state = page.getByRole("status", { name: "Run state" });
+    await expect(state).toContainText(/Failed|Inconclusive/);
+    const first =
+      '  - name: It comes first\n    selector: span[name = "first"]\n    assertions:\n    - attr:name = "first"\n';
+    const headers = { "content-type": "text/yaml" };
+    const body = wrong.replace("  specs:\n", `  specs:\n${first}`);
+    const stored = await server.api("/api/tests/moved", { method: "PUT", headers, body });
+    expect(stored.status).toBe(200);
+    await page.goto(`${server.url}/test/moved/run/1/test`);
+    const miss = page.getByRole("region", { name: "Nearest miss" });
+    await miss.getByRole("button", { name: "Use this selector" }).first().click();
+    const draft = page.getByRole("region", { name: "Draft" });
+    await draft.getByRole("button", { name: "Save" }).click();
+    await expect(draft).toContainText("Saved as version 3");
+    const text = await (await server.api("/api/tests/moved/source")).text();
+    expect(text).toContain(first);
+    expect(text).not.toContain("chrage");
+    expect(complaints).toEqual([]);
+  } finally {
+    await server.stop();
+  }
+});
+
+test("a setting and a variable set that are not saved are asked about before they are left", async ({
+  page,
+}) => {
+  const server = await serve();
+  try {
+    const complaints = watch(page);
+    const questions: string[] = [];
+    page.on("dialog", (dialog) => {
+      questions.push(dialog.message());
+      void (questions.length % 2 === 1 ? dialog.dismiss() : dialog.accept());
+    });
+    await page.goto(`${server.url}/settings?tab=polling`);
+    const setting = page.getByRole("textbox", { name: "Waiting" });
+    await expectWritten(setting, /type: PollingProfile/);
+    await setting.fill(`${await written(setting)}# mine\n`);
+    const runs = page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: "Runs" });
+    await runs.click();
+    await expectWritten(setting, /# mine/);
+    await runs.click();
+    await expect(page.getByRole("heading", { name: "Runs" })).toBeVisible();
+    await page.goto(`${server.url}/variablesets`);
+    await page.getByRole("button", { name: "New set" }).click();
+    const dialog = page.getByRole("dialog", { name: "Variable set" });
+    await expect(dialog.locator(".cm-content")).toBeVisible();
+    await dialog.getByLabel("Definition").fill("type: VariableSet # mine\n");
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await expectWritten(dialog.getByLabel("Definition"), /# mine/);
+    await dialog.getByRole("button", { name: "Cancel" }).focus();
+    await page.keyboard.press("Escape");
+    await expect(dialog).toBeHidden();
+    const [left, closed] = [
+      "The setting is not saved. Leave it?",
+      "The variable set is not saved. Leave it?",
+    ];
+    expect(questions).toEqual([left, left, closed, closed]);
+    expect(complaints).toEqual([]);
+  } finally {
+    await server.stop();
+  }
 });
 
 test("a token that ends leads to sign in and back to the same view, below a prefix and at the root", async ({

@@ -59,9 +59,12 @@ pub(super) struct MissingVariables {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct MissingVariable {
     pub(super) key: String,
-    /// Its value in the latest run, if it had one.
+    /// Its value in the latest run, if it had one that is no secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) default_value: Option<String>,
+    /// `secret`, if it was one in the latest run: its value must be sent as one again.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<&'static str>,
 }
 
 impl From<String> for Said {

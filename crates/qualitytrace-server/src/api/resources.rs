@@ -111,7 +111,7 @@ fn routes_of(kind: Kind, word: &str) -> Routes<App> {
         .get(
             &one,
             Look,
-            move |app, tenant, path, headers| get_one(kind, app, tenant, path, headers),
+            move |app, memory, tenant, path, headers| get_one(kind, app, memory, tenant, path, headers),
             known(described("Read:", &[(200, shows), wrong, missing]).augmentable(kind)),
         )
         .put(
@@ -168,7 +168,7 @@ async fn list(
         }
         memory.hold_texts(app.store.list_size(&[kind], &listing).await?).await?;
         let page = app.store.list(&listing).await?;
-        let items = augmented::shown(&app, kind, page.items, augmented::is_wanted(&headers)).await?;
+        let items = augmented::shown(&app, &memory, kind, page.items, augmented::is_wanted(&headers)).await?;
         Ok((page.count, items))
     };
     match page.await {
@@ -180,6 +180,7 @@ async fn list(
 async fn get_one(
     kind: Kind,
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path(id): Path<String>,
     headers: HeaderMap,
@@ -195,7 +196,8 @@ async fn get_one(
             return Ok(None);
         };
         let version = stored.version;
-        let shown = augmented::shown(&app, kind, vec![stored], augmented::is_wanted(&headers)).await?;
+        let is_wanted = augmented::is_wanted(&headers);
+        let shown = augmented::shown(&app, &memory, kind, vec![stored], is_wanted).await?;
         Ok(shown.into_iter().next().map(|shown| (shown, version)))
     };
     match found.await {
@@ -220,8 +222,12 @@ async fn delete(
         };
         return problem.in_form(media);
     }
-    match app.store.delete(kind, &tenant.scoped(&id)).await {
+    let id = tenant.scoped(&id);
+    // Before it is deleted: runs of a test that is created under this id meanwhile go on.
+    let runs = if kind == Kind::Test { app.runner.runs_of(&id) } else { Vec::new() };
+    match app.store.delete(kind, &id).await {
         Ok(true) => {
+            app.runner.stop_deleted(&runs);
             app.runner.removed();
             media.empty(StatusCode::NO_CONTENT)
         }
@@ -395,10 +401,11 @@ pub(super) async fn create_from_json(
 /// Returns the `spec` of each resource, augmented with what only the server knows.
 pub(super) async fn augmented_specs(
     app: &App,
+    memory: &Memory,
     kind: Kind,
     stored: Vec<StoredResource>,
 ) -> Result<Vec<Value>, ApiError> {
-    let shown = augmented::shown(app, kind, stored, true).await?;
+    let shown = augmented::shown(app, memory, kind, stored, true).await?;
     Ok(shown.into_iter().map(|mut shown| shown["spec"].take()).collect())
 }
 

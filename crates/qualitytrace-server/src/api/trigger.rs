@@ -92,7 +92,8 @@ impl GivenTrigger {
         if let (Some(trigger), []) = (test.trigger, &missing[..]) {
             return Ok(Ok((trigger, variables)));
         }
-        let variables = missing.into_iter().map(|key| MissingVariable { key, default_value: None });
+        let variables =
+            missing.into_iter().map(|key| MissingVariable { key, default_value: None, kind: None });
         let missing = MissingVariables { test_id: String::new(), variables: variables.collect() };
         Ok(Err(LegacyApiError::lacking(vec![missing]).into_response()))
     }

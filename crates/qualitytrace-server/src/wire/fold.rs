@@ -16,8 +16,8 @@ use serde_json::{Map, Value};
 use super::request::{InSeries, RunRequest};
 use super::run::trigger as shown_trigger;
 use super::run::{
-    AssertionResult, Gates, Linter, Output, Pair, Results, Run, RunTrace, SpanResult, SpecResult,
-    VariableSet, selector,
+    AssertionResult, Gates, GivenVariable, Linter, Output, Pair, Results, Run, RunTrace, SpanResult,
+    SpecResult, VariableSet, selector,
 };
 use super::time::{NEVER, UNFINISHED, rfc3339};
 use super::verdict::{self, Outcome, Spec, Verdict};
@@ -139,29 +139,47 @@ fn output(output: &verdict::Output) -> Output {
 
 /// Builds the variables of a run: the given ones, updated with the outputs.
 pub(super) fn variable_set<'o>(
-    given: &str,
+    kept: &str,
     asked: &RunRequest,
     outputs: impl Iterator<Item = (&'o str, &'o str)>,
 ) -> VariableSet {
-    let given = Variables::shown(given);
+    let kept = Variables::shown(kept);
     let mut values: Vec<Pair> = Vec::new();
-    let mut set = |key: &str, value: &str| match values.iter_mut().find(|known| known.key == key) {
-        Some(known) => value.clone_into(&mut known.value),
-        None => values.push(Pair { key: key.to_owned(), value: value.to_owned() }),
-    };
-    for key in asked.variables.iter().chain(given.iter().map(|(key, _)| key)) {
-        if let Some(value) = given.get(key) {
-            set(key, value);
+    for key in asked.variables.iter().chain(kept.iter().map(|(key, _)| key)) {
+        if let Some(value) = kept.get(key) {
+            set(&mut values, key, value);
         }
     }
+    // A row of a suite or an earlier step may have replaced a value of the set.
+    let is_step = asked.suite.is_some();
+    let given = values.iter().filter_map(|Pair { key, .. }| {
+        let is_secret = kept.is_secret(key);
+        let is_of_set = asked.from_set.contains(key) && (is_secret || !is_step);
+        let kind = is_secret.then(|| "secret".to_owned());
+        (!is_of_set).then(|| GivenVariable { key: key.clone(), kind, value: None })
+    });
+    let mut given: Vec<GivenVariable> = given.collect();
     for (name, value) in outputs {
-        set(name, value);
+        let replaced = set(&mut values, name, value);
+        let own = given.iter_mut().find(|own| own.key == name && own.kind.is_none());
+        if let (Some(own), Some(replaced)) = (own, replaced) {
+            own.value.get_or_insert(replaced);
+        }
     }
     let named = |key: &str| {
         let named = asked.variable_set.as_ref().and_then(|named| named.get(key)?.as_str());
         named.unwrap_or_default().to_owned()
     };
-    VariableSet { id: named("id"), name: named("name"), description: named("description"), values }
+    VariableSet { id: named("id"), name: named("name"), description: named("description"), values, given }
+}
+
+/// Sets the value of a variable, and returns the one that it had.
+fn set(variables: &mut Vec<Pair>, key: &str, value: &str) -> Option<String> {
+    if let Some(known) = variables.iter_mut().find(|known| known.key == key) {
+        return Some(std::mem::replace(&mut known.value, value.to_owned()));
+    }
+    variables.push(Pair { key: key.to_owned(), value: value.to_owned() });
+    None
 }
 
 /// Builds the result of the gates: those that failed, and whether the required ones passed.

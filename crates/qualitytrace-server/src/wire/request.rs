@@ -20,6 +20,9 @@ pub struct RunRequest {
     pub required_gates: Vec<String>,
     /// The names of the variables in their order.
     pub variables: Vec<String>,
+    /// The names of those whose values are those of the variable set.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub from_set: Vec<String>,
     /// Settings of this run, which override those of the server.
     #[serde(skip_serializing_if = "RunSettings::is_empty")]
     pub settings: RunSettings,

@@ -174,6 +174,24 @@ pub struct VariableSet {
     /// The variables.
     #[serde(skip_serializing_if = "is_blank")]
     pub values: Vec<Pair>,
+    /// Those of the values that the run was given beside the set: what to send, with the set, to run the same again.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub given: Vec<GivenVariable>,
+}
+
+/// A variable that a run was given.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct GivenVariable {
+    /// Its name.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub key: String,
+    /// `secret`, if it is.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Its value, if an output of the same name has replaced it among the values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
 }
 
 /// A variable or a header: name and value.

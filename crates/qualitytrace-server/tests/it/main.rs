@@ -19,6 +19,7 @@ mod data_stores;
 mod databases;
 mod description;
 mod edits;
+mod expansion;
 mod export_import;
 mod golden;
 mod hostile_texts;

@@ -130,6 +130,33 @@ async fn a_list_larger_than_the_memory_is_sent_in_parts() {
 }
 
 #[tokio::test]
+async fn a_suite_with_its_tests_is_refused_where_they_take_too_much_memory() {
+    let limits = Limits { api_bytes: 20 * MIB as u64, ..Limits::default() };
+    let (server, address) = server(limits).await;
+    let (client, base) = (crate::client(), format!("http://{address}"));
+    let trigger =
+        json!({ "type": "http", "httpRequest": { "url": "http://h/", "body": "x".repeat(MIB / 4) } });
+    let test = json!({ "type": "Test", "spec": { "id": "t", "name": "t", "trigger": trigger } });
+    let suite = |id: &str, steps: usize| json!({ "type": "TestSuite", "spec": { "id": id, "name": id, "steps": vec!["t"; steps] } });
+    for (of, sent) in [("tests", test), ("testsuites", suite("many", 1_000)), ("testsuites", suite("two", 2))]
+    {
+        let stored = client.post(format!("{base}/api/{of}")).json(&sent).send().await.unwrap();
+        assert_eq!(stored.status(), StatusCode::CREATED);
+    }
+    let status = async |path: &str| {
+        let asked = client.get(format!("{base}{path}")).header("x-tracetest-augmented", "true");
+        asked.send().await.unwrap().status()
+    };
+    assert_eq!(status("/api/testsuites/two").await, StatusCode::OK);
+    for path in
+        ["/api/testsuites/many", "/api/testsuites", "/api/resources", "/api/testsuites/many/version/1"]
+    {
+        assert_eq!(status(path).await, StatusCode::PAYLOAD_TOO_LARGE, "{path}");
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_client_that_does_not_read_is_dropped() {
     let limits = Limits { progress_timeout: Duration::from_millis(500), ..Limits::default() };
     let (server, address) = server(limits).await;

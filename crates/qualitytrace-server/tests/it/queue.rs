@@ -6,7 +6,9 @@ use qualitytrace_core::definition::{Format, Kind};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::State;
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_server::store::{Inserted, Mode, NewDefinition, NewRun, RunCommand, Store, StoredEvent};
+use qualitytrace_server::store::{
+    Inserted, Mode, NewDefinition, NewRun, RunCommand, RunEnd, RunResult, Store, StoredEvent,
+};
 
 use crate::databases::{Database, on_every_database};
 
@@ -16,6 +18,7 @@ on_every_database!(
     runs_are_claimed_once,
     a_trigger_is_sent_by_the_owner_only_and_once,
     what_a_dead_server_had_is_found,
+    a_queued_run_is_ended_unless_it_is_claimed_first,
     a_command_finds_the_owner,
     a_silent_server_is_given_up_once,
     writers_that_come_together_are_stored_or_refused_each_for_itself,
@@ -152,7 +155,39 @@ async fn what_a_dead_server_had_is_found(database: &Database) {
     // Late writes of the dead server, which was only frozen, have no effect.
     assert_eq!(store.mark_triggered("t", 1, "dead", &[]).await.unwrap(), None);
     assert!(!store.change_state("t", 2, "dead", ("EXECUTING", "AWAITING_TRACE"), &[]).await.unwrap());
+    let before = store.run("t", 2).await.unwrap();
+    store.set_trace("t", 2, "dead", TraceId::from_bytes([8; 16]).unwrap()).await.unwrap();
+    store.put_outcome("t", 2, "dead", "failed").await.unwrap();
+    store.put_result("t", 2, "dead", &RESULT, None).await.unwrap();
+    assert_eq!(store.run("t", 2).await.unwrap(), before);
+    assert_eq!(store.past_runs(&["t"]).await.unwrap()[0][1].outcome, "");
+    assert!(store.put_series("t", 2, "heir", "", "{}").await.unwrap());
+    assert!(!store.put_series("t", 2, "dead", "", "[]").await.unwrap());
+    assert_eq!(store.series("t", 2).await.unwrap().as_deref(), Some("{}"));
     assert_eq!(claim(&store, "heir", 9).await, [("t".to_owned(), 1), ("t".to_owned(), 3)]);
+}
+
+const RESULT: RunResult = RunResult { outcome: "stopped", passed: 0, failed: 0, spans: None };
+
+async fn a_queued_run_is_ended_unless_it_is_claimed_first(database: &Database) {
+    let store = with_tests(database, &["t"]).await;
+    for number in 1..=2 {
+        insert(&store, "t", number, 10).await;
+    }
+    claim(&store, "a", 1).await;
+    let stopped = RunEnd {
+        state: "STOPPED",
+        result: RESULT,
+        at: Timestamp::from_nanos(9),
+        secrets: String::new(),
+        events: vec![event(2)],
+    };
+    for (number, is_queued, state, events) in [(1, false, "EXECUTING", 1), (2, true, "STOPPED", 2)] {
+        assert_eq!(store.end_run("t", number, "", &stopped).await.unwrap(), is_queued);
+        assert_eq!(store.run("t", number).await.unwrap().unwrap().state, state);
+        assert_eq!(store.events("t", number, 0).await.unwrap().len(), events);
+    }
+    assert_eq!(claim(&store, "a", 1).await, []);
 }
 
 async fn a_command_finds_the_owner(database: &Database) {

@@ -7,7 +7,7 @@ use qualitytrace_core::time::Timestamp;
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::retention;
 use qualitytrace_server::store::{
-    Inserted, Mode, NewChunk, NewDefinition, NewRun, NewSuiteRun, Signal, Store, StoredEvent,
+    Inserted, Mode, NewChunk, NewDefinition, NewRun, NewSuiteRun, Signal, StepOf, Store, StoredEvent,
 };
 
 use crate::databases::{Database, on_every_database};
@@ -16,6 +16,7 @@ use crate::store::{chunk, definition, inserted, run, trace, with_tests};
 on_every_database!(
     what_is_deleted_leaves_no_row_behind,
     what_a_suite_started_goes_with_its_run_and_with_the_suite,
+    what_is_created_again_counts_its_runs_on,
     a_trace_goes_with_the_last_run_that_is_about_it,
     old_and_surplus_runs_go_a_few_at_a_time,
     old_and_surplus_runs_of_suites_go_with_their_steps,
@@ -90,13 +91,17 @@ async fn suite_run(store: &Store, created: u64, byte: u8) -> u64 {
     let step = NewRun {
         created: Timestamp::from_nanos(created + 1),
         state: "FINISHED",
-        step_of: Some(("s".to_owned(), number)),
+        step_of: Some(step_of(number, "me")),
         ..run("t", trace(byte))
     };
     let Inserted::Number(first) = inserted(store, &step).await else { panic!("refused") };
     store.put_series("t", first, "me", "passed", "{}").await.unwrap();
     store.append_chunks(&mut [chunk(trace(byte), created, b"span")]).await.unwrap();
     number
+}
+
+fn step_of(number: u64, owner: &str) -> StepOf {
+    StepOf { suite: "s".to_owned(), number, owner: owner.to_owned() }
 }
 
 async fn with_suite(database: &Database) -> Store {
@@ -125,8 +130,11 @@ async fn what_a_suite_started_goes_with_its_run_and_with_the_suite(database: &Da
     }
     assert_eq!((with_two["runs"], with_two["run_events"]), (3, 3), "{with_two:?}");
     // A step that was about to start is refused, and leaves no orphaned run behind.
-    let too_late = NewRun { step_of: Some(("s".to_owned(), 2)), ..run("t", trace(98)) };
-    assert_eq!(inserted(&store, &too_late).await, Inserted::NoSuiteRun);
+    // The same holds for a server from which the suite run was taken.
+    for (number, owner) in [(2, "me"), (3, "given up")] {
+        let too_late = NewRun { step_of: Some(step_of(number, owner)), ..run("t", trace(98)) };
+        assert_eq!(inserted(&store, &too_late).await, Inserted::NoSuiteRun);
+    }
     assert_eq!(store.row_counts().await.unwrap()["runs"], 3);
 
     // Runs of the test without the suite stay.
@@ -141,6 +149,22 @@ async fn what_a_suite_started_goes_with_its_run_and_with_the_suite(database: &Da
     assert!(store.delete(Kind::Test, "t").await.unwrap());
     let counts = store.row_counts().await.unwrap();
     assert!(counts.values().all(|count| *count == 0), "{counts:?}");
+}
+
+async fn what_is_created_again_counts_its_runs_on(database: &Database) {
+    let store = with_suite(database).await;
+    assert_eq!(suite_run(&store, 10, 1).await, 1, "its step is the second run of the test");
+    for round in 1..=2 {
+        for (kind, id) in [(Kind::Test, "t"), (Kind::TestSuite, "s")] {
+            assert!(store.delete(kind, id).await.unwrap());
+            let again = NewDefinition { kind, ..definition(id, id, "{}") };
+            store.put(&again, Mode::Create, Timestamp::from_nanos(20)).await.unwrap();
+        }
+        assert_eq!(suite_run(&store, 30, 2).await, 1 + round);
+        let (count, runs) = store.runs("t", 10, 0).await.unwrap();
+        let numbers: Vec<u64> = runs.iter().map(|run| run.number).collect();
+        assert_eq!((count, numbers), (1, vec![2 + round]));
+    }
 }
 
 async fn a_trace_goes_with_the_last_run_that_is_about_it(database: &Database) {

@@ -95,8 +95,9 @@ impl Bench {
                 ..ResourceSpans::default()
             }],
         };
-        let split = otlp_wire::split_traces(&request.encode_to_vec().into()).unwrap();
-        self.ingest.spans(split, self.ingest.budget().lease().unwrap()).await.unwrap();
+        let mut lease = self.ingest.budget().lease().unwrap();
+        let split = otlp_wire::split_traces(&request.encode_to_vec().into(), &mut lease).unwrap();
+        self.ingest.spans(split, lease).await.unwrap();
     }
 
     /// Waits until late spans change this outcome, and returns the new one.
@@ -325,6 +326,28 @@ async fn what_was_missing_is_missing_when_the_trace_is_judged_again() {
 }
 
 #[tokio::test]
+async fn a_rerun_of_many_reruns_knows_its_trigger_and_its_answer() {
+    let mut bench = Bench::start().await;
+    let mut run = bench.run(&bench.http("/answer"), REPLY).await;
+    let (trace, parent) = bench.context().await;
+    bench.send(vec![span(&trace, 1, &parent, "root", SpanKind::Server)]).await;
+    bench.state(&run, "FINISHED").await;
+    let mut sizes = Vec::new();
+    // Far more than the levels of JSON that a reader accepts.
+    for _ in 0..150 {
+        run = bench.again(&run).await;
+        let events = bench.store.events(&run.test, run.number, 0).await.unwrap();
+        let known: Vec<Event> = events.iter().filter_map(Event::read).collect();
+        assert_eq!(known.len(), events.len(), "{}", run.number);
+        let state = RunState::of(&known);
+        assert!(state.trigger.is_some() && state.reply.is_some(), "{}", run.number);
+        assert_eq!(state.verdict.unwrap().outcome, Outcome::Passed);
+        sizes.push(events[0].body.len());
+    }
+    assert!(sizes[149] < sizes[0] + 100, "they grow: {sizes:?}");
+}
+
+#[tokio::test]
 async fn the_analyzer_looks_at_late_spans_too() {
     let mut bench = Bench::start().await;
     let run = bench.run(&bench.http("/answer"), "[]").await;
@@ -430,6 +453,33 @@ async fn a_test_waits_by_its_own_polling_profile() {
         events.contains(&RunEventKind::WaitSkipped { debts: Vec::new(), expected: Vec::new() }),
         "{events:?}"
     );
+}
+
+#[tokio::test]
+async fn a_first_run_waits_for_the_spans_of_its_outputs() {
+    let ended = |events: &[RunEventKind]| {
+        let reason = |what: &RunEventKind| match what {
+            RunEventKind::WaitEnded { reason, .. } => Some(reason.clone()),
+            _ => None,
+        };
+        events.iter().find_map(reason).unwrap()
+    };
+    for (selector, reason) in [
+        ("leaf", "nothing more came for a settle window"),
+        ("root", "no further span can change the verdict"),
+    ] {
+        let mut bench = Bench::start().await;
+        let trigger = bench.http("/answer");
+        let output = format!(r#"{{"name":"N","selector":"span[name=\"{selector}\"]","value":"attr:name"}}"#);
+        let definition = format!(
+            r#"{{"spec":{{"id":"t","name":"T","trigger":{trigger},"specs":{REPLY},"outputs":[{output}]}}}}"#
+        );
+        let test = stored(&bench.store, &definition).await;
+        let run = bench.runner.start(&test, Variables::default()).await.unwrap();
+        let (trace, parent) = bench.context().await;
+        bench.send(vec![span(&trace, 1, &parent, "root", SpanKind::Server)]).await;
+        assert_eq!(ended(&bench.until(&run, is_judged).await), reason, "{selector}");
+    }
 }
 
 #[tokio::test]

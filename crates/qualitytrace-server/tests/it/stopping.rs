@@ -233,3 +233,34 @@ async fn judging_ends_with_its_run() {
     assert!(took < part * 6 + Duration::from_millis(500), "stopped after {took:?}, {FEW} take {part:?}");
     server.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_deleted_test_ends_its_run_and_one_that_is_created_again_has_runs_of_its_own() {
+    let ((server, url), client) = (server().await, crate::client());
+    let (peer, mut told) = silent().await;
+    let request = json!({ "method": "GET", "url": format!("http://{peer}/"), "timeout": TIMEOUT });
+    let trigger = json!({ "type": "http", "httpRequest": request });
+    let test = json!({ "type": "Test", "spec": { "id": "t", "name": "t", "trigger": trigger } });
+    let mut next =
+        async |what: &str| within(DEADLINE, what, told.recv()).await.expect("a connection is open");
+    for number in 1..=2 {
+        client.put(&url).json(&test).send().await.unwrap().error_for_status().unwrap();
+        let started = client.post(format!("{url}/t/run")).json(&json!({})).send().await.unwrap();
+        assert_eq!(started.json::<Value>().await.unwrap()["id"], number);
+        assert_eq!(next("the peer is spoken to").await, "speaks");
+        if number == 1 {
+            client.delete(format!("{url}/t")).send().await.unwrap().error_for_status().unwrap();
+            assert_eq!(next("the run of the deleted test ends").await, "hangs up");
+        }
+    }
+    assert_eq!(client.get(format!("{url}/t/run/1")).send().await.unwrap().status(), 404);
+    let run = format!("{url}/t/run/2");
+    client.post(format!("{run}/stop")).send().await.unwrap().error_for_status().unwrap();
+    assert_eq!(next("the run is stopped").await, "hangs up");
+    eventually(DEADLINE, "the run is shown as stopped", async || {
+        let shown: Value = client.get(&run).send().await.unwrap().json().await.unwrap();
+        shown["state"] == "STOPPED"
+    })
+    .await;
+    server.shutdown().await;
+}

@@ -50,6 +50,7 @@ export const events = (test: string, number: number) =>
 export interface Variable {
   key: string;
   value: string;
+  type?: "secret";
 }
 export const startRun = (test: string, variables: Variable[] = [], variableSetId?: string) =>
   ask(
@@ -259,8 +260,16 @@ export const suiteRuns = (id: string) =>
   ask(client.GET("/api/testsuites/{id}/run", { params: { path: { id }, query: { take: 20 } } }));
 export const suiteRun = (id: string, number: number) =>
   ask(client.GET("/api/testsuites/{id}/run/{number}", { params: { path: { id, number } } }));
-export const startSuite = (id: string, variables: Variable[] = []) =>
-  ask(client.POST("/api/testsuites/{id}/run", { params: { path: { id } }, body: { variables } }));
+export const suiteEvents = (id: string, number: number) =>
+  ask(client.GET("/api/testsuites/{id}/run/{number}/events", { params: { path: { id, number } } }));
+export type SuiteEvent = Awaited<ReturnType<typeof suiteEvents>>[number];
+export const startSuite = (id: string, variables: Variable[] = [], variableSetId?: string) =>
+  ask(
+    client.POST("/api/testsuites/{id}/run", {
+      params: { path: { id } },
+      body: { variables, variableSetId },
+    }),
+  );
 
 export const variableSets = () => ask(client.GET("/api/variablesets", { params: { query: { take: 200 } } }));
 

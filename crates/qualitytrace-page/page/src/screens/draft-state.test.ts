@@ -2,7 +2,7 @@ import { expect, test, vi } from "vitest";
 import type { Line } from "./draft-state";
 
 vi.stubGlobal("document", { baseURI: "http://127.0.0.1/" });
-const { lineOf, nameOf, trialOf, yaml } = await import("./draft-state");
+const { changesOf, lineOf, nameOf, trialOf, yaml } = await import("./draft-state");
 
 const LINES: Line[] = [
   { kind: "spec", selector: 'span[name = "it\'s"]', assertion: "attr:a = 1" },
@@ -11,6 +11,7 @@ const LINES: Line[] = [
     kind: "selector",
     at: 1,
     name: "Quick",
+    was: "span[b = 1]",
     selector: "span[b = 2]",
     assertions: ["attr:a = 1", "attr:b < 2"],
   },
@@ -60,4 +61,15 @@ test("an assertion becomes a line of a spec, or its left side an output", () => 
     selector: "span[]",
     value: "attr:id",
   });
+});
+
+test("a new selector goes to the spec that the run has judged, wherever it is in a newer version", () => {
+  const other = { name: "Other", selector: "span[]", assertions: ["attr:a = 1"] };
+  const judged = { name: "Quick", selector: "span[b = 1]", assertions: ["attr:a = 1", "attr:b < 2"] };
+  const place = (specs: Parameters<typeof changesOf>[1]) => changesOf([LINES[2]], specs);
+  expect(place(undefined)).toMatchObject([{ type: "changeSpec", at: 1, spec: { selector: "span[b = 2]" } }]);
+  expect(place([other, other, judged])).toMatchObject([{ type: "changeSpec", at: 2 }]);
+  expect(place([judged, other])).toMatchObject([{ type: "changeSpec", at: 0 }]);
+  for (const changed of [{ selector: "span[b = 3]" }, { name: "Slow" }, { assertions: ["attr:a = 1"] }])
+    expect(() => place([other, { ...judged, ...changed }])).toThrow(/“Quick” is not in it/);
 });

@@ -18,8 +18,8 @@ import type { AssertTarget } from "./span-panel";
 export type Line =
   | { kind: "spec"; selector: string; assertion: string }
   | { kind: "output"; name: string; selector: string; value: string }
-  /** The spec with this number gets another selector. */
-  | { kind: "selector"; at: number; name: string; selector: string; assertions: string[] };
+  /** The spec that was at this place, with this selector, gets another one. */
+  | { kind: "selector"; at: number; name: string; was: string; selector: string; assertions: string[] };
 
 export interface Editing {
   target: AssertTarget;
@@ -57,7 +57,8 @@ export interface DraftState {
 
 export const COUNT = "attr:tracetest.selected_spans.count";
 
-export function useDraft(source: Source, test: TestSpec | undefined): DraftState {
+/** A draft of a run that had a version of a test, which may have newer ones. */
+export function useDraft(source: Source, test: TestSpec | undefined, ofRun: number | undefined): DraftState {
   const [lines, setLines] = useState<Line[]>([]);
   const [editing, setEditing] = useState<Editing>();
   const [problem, setProblem] = useState<unknown>();
@@ -77,10 +78,16 @@ export function useDraft(source: Source, test: TestSpec | undefined): DraftState
     },
     [source],
   );
-  const attempt = async <T>(work: (id: string, version: number) => Promise<T>): Promise<T | undefined> => {
+  const attempt = async <T>(
+    work: (id: string, version: number, changes: Change[]) => Promise<T>,
+  ): Promise<T | undefined> => {
     if (id === undefined || version === undefined) return undefined;
     try {
-      const done = await work(id, version);
+      const done = await work(
+        id,
+        version,
+        changesOf(lines, version === ofRun ? undefined : (test?.specs ?? [])),
+      );
       setProblem(undefined);
       return done;
     } catch (error) {
@@ -95,8 +102,8 @@ export function useDraft(source: Source, test: TestSpec | undefined): DraftState
     }
   };
   const save = async () => {
-    const stored = await attempt(async (id, version) => {
-      const { text } = await editSource(id, version, lines.map(change));
+    const stored = await attempt(async (id, version, changes) => {
+      const { text } = await editSource(id, version, changes);
       return store("tests", text, id, `"${version}"`);
     });
     if (stored === undefined) return;
@@ -116,7 +123,7 @@ export function useDraft(source: Source, test: TestSpec | undefined): DraftState
     edit: (changed) => setEditing((before) => before && { ...before, ...changed }),
     reselect: (at, spec, selector) => {
       const assertions = spec.assertions.map((one) => one.assertion);
-      const line: Line = { kind: "selector", at, name: spec.name, selector, assertions };
+      const line: Line = { kind: "selector", at, name: spec.name, was: spec.selector, selector, assertions };
       setSaved(undefined);
       setLines([...lines.filter((one) => one.kind !== "selector" || one.at !== at), line]);
     },
@@ -133,7 +140,7 @@ export function useDraft(source: Source, test: TestSpec | undefined): DraftState
       setProblem(undefined);
     },
     save,
-    patch: () => attempt(async (id, version) => (await editSource(id, version, lines.map(change))).diff),
+    patch: () => attempt(async (id, version, changes) => (await editSource(id, version, changes)).diff),
   };
 }
 
@@ -171,13 +178,29 @@ export function trialOf(line: Line): Trial {
   return { specs: [{ selector, assertions: line.kind === "spec" ? [line.assertion] : line.assertions }] };
 }
 
-function change(line: Line): Change {
-  const { selector } = line;
-  if (line.kind === "output")
-    return { type: "addOutput", output: { name: line.name, selector, value: line.value } };
-  if (line.kind === "spec") return { type: "addSpec", spec: { selector, assertions: [line.assertion] } };
-  const spec = { name: line.name || undefined, selector, assertions: line.assertions };
-  return { type: "changeSpec", at: line.at, spec };
+/** The changes that lines make of a version with these specs, or of the version of the run. */
+export function changesOf(lines: readonly Line[], specs: TestSpec["specs"]): Change[] {
+  return lines.map((line) => {
+    const { selector } = line;
+    if (line.kind === "output")
+      return { type: "addOutput", output: { name: line.name, selector, value: line.value } };
+    if (line.kind === "spec") return { type: "addSpec", spec: { selector, assertions: [line.assertion] } };
+    const spec = { name: line.name || undefined, selector, assertions: line.assertions };
+    return { type: "changeSpec", at: specs === undefined ? line.at : placeOf(line, specs), spec };
+  });
+}
+
+/** Where the spec of a line is in another version: only the spec that the run has judged may be replaced. */
+function placeOf(line: Line & { kind: "selector" }, specs: NonNullable<TestSpec["specs"]>): number {
+  const judged = JSON.stringify([line.name, line.was, line.assertions]);
+  const place = specs.findIndex(
+    ({ name = "", selector = "", assertions = [] }) =>
+      JSON.stringify([name, selector, assertions]) === judged,
+  );
+  if (place >= 0) return place;
+  throw new Error(
+    `The test has another version now, and “${line.name || line.was}” is not in it as this run has judged it. Run the test again, or change its definition.`,
+  );
 }
 
 /** The new lines of a draft as YAML, for a file. */

@@ -1,13 +1,14 @@
 import { expect, test, vi } from "vitest";
 
 vi.stubGlobal("document", { baseURI: "http://127.0.0.1/" });
-const { fold } = await import("./live");
+const { fold, settled } = await import("./live");
 
 const start = {
   events: [],
   phase: "",
   outcome: "running",
   isOver: false,
+  isImported: false,
   spans: 0,
   owed: undefined,
   verdict: undefined,
@@ -56,4 +57,51 @@ test("a run without a verdict says why", () => {
   const broken = after({ what: "triggerFailed", at: 1, message: "connection refused" });
   expect([broken.outcome, broken.problem]).toEqual(["broken", "connection refused"]);
   expect(after({ what: "stopped", at: 1 }).outcome).toBe("stopped");
+});
+
+const run = (failed: string[], more: object = {}) =>
+  ({
+    state: "FINISHED",
+    requiredGatesResult: {
+      required: ["analyzer-score", "test-specs"],
+      failed,
+      passed: failed.length === 0,
+    },
+    ...more,
+  }) as unknown as Parameters<typeof settled>[1];
+
+test("a run whose specs pass has failed if a required gate is not passed", () => {
+  const judged = after({ what: "created", at: 1 }, { what: "judged", at: 2, verdict: verdict("passed") });
+  const state = (of: Parameters<typeof settled>[1]) => {
+    const { outcome, phase } = settled(judged, of);
+    return [outcome, phase];
+  };
+  expect(state(undefined)).toEqual(["running", "Judging"]);
+  expect(state(run(["analyzer-score"]))).toEqual(["failed", "Failed"]);
+  expect(state(run([]))).toEqual(["passed", "Passed"]);
+});
+
+test("a run without a verdict, or that is under way, is what its events say", () => {
+  const broken = after({ what: "triggerFailed", at: 1, message: "connection refused" });
+  expect(settled(broken, undefined)).toBe(broken);
+  const waiting = after({ what: "waiting", at: 1 });
+  expect(settled(waiting, run([]))).toBe(waiting);
+});
+
+test("an analysis of late spans leaves a run that is over as it is", () => {
+  const judged = after({ what: "judged", at: 1, verdict: verdict("passed") });
+  const analyzed = fold(judged, { what: "analyzed", at: 2, analysis: { score: 1 } });
+  expect([analyzed.phase, analyzed.isOver]).toEqual(["Passed", true]);
+});
+
+test("an imported run is over, with the outcome and the times of the other server", () => {
+  const imported = after({ what: "imported", at: 5e6, run: null });
+  expect([imported.isOver, imported.isImported]).toEqual([true, true]);
+  const times = { createdAt: "2026-01-01T00:00:00Z", completedAt: "2026-01-01T00:00:02Z" };
+  const shown = settled(imported, run(["test-specs"], times));
+  expect([shown.outcome, shown.phase, (shown.ended ?? 0) - (shown.began ?? 0)]).toEqual([
+    "failed",
+    "Failed",
+    2000,
+  ]);
 });

@@ -2,8 +2,9 @@
 import { useEffect, useMemo, useState } from "react";
 import type { Shape } from "../api/client";
 import { follow } from "../api/stream";
-import { type Outcome, outcomeOf } from "../ui/glyphs";
+import { type Outcome, outcomeOf, WORDS } from "../ui/glyphs";
 import { setConnected } from "./connection";
+import { outcomeOfRun } from "./outcome";
 
 export interface RunEvent {
   seq?: number;
@@ -36,6 +37,8 @@ export interface Live {
   phase: string;
   outcome: Outcome;
   isOver: boolean;
+  /** Whether it happened on another server: its events stayed there. */
+  isImported: boolean;
   spans: number;
   owed: Owed | undefined;
   verdict: Shape<"ShortVerdict"> | undefined;
@@ -66,6 +69,7 @@ const START: Live = {
   phase: "Loading",
   outcome: "running",
   isOver: false,
+  isImported: false,
   spans: 0,
   owed: undefined,
   verdict: undefined,
@@ -106,11 +110,17 @@ export function fold(before: Live, event: RunEvent): Live {
   const at = Number(event.at) / 1e6;
   const after: Live = { ...before, events: [...before.events, event] };
   after.began ??= at;
-  after.phase = PHASES[event.what] ?? after.phase;
-  const over = (outcome: Outcome, problem?: string) => {
-    Object.assign(after, { outcome, problem, isOver: true, ended: at, owed: undefined });
-    after.phase = outcome[0].toUpperCase() + outcome.slice(1);
-  };
+  // Late spans are analyzed after the end.
+  if (!before.isOver) after.phase = PHASES[event.what] ?? after.phase;
+  const over = (outcome: Outcome, problem?: string) =>
+    Object.assign(after, {
+      outcome,
+      problem,
+      phase: WORDS[outcome],
+      isOver: true,
+      ended: at,
+      owed: undefined,
+    });
   switch (event.what) {
     case "resolved":
       after.trigger = event.trigger as Live["trigger"];
@@ -147,6 +157,10 @@ export function fold(before: Live, event: RunEvent): Live {
       over(outcomeOf(verdict.outcome));
       break;
     }
+    case "imported":
+      over("running");
+      after.isImported = true;
+      break;
     case "stopped":
       over("stopped", "The run was stopped.");
       break;
@@ -163,6 +177,19 @@ export function fold(before: Live, event: RunEvent): Live {
       return { ...((event.events as RunEvent[] | undefined) ?? []).reduce(fold, before), isOver: false };
   }
   return after;
+}
+
+/**
+ * The state of a run with its outcome. The verdict among its events is that of its specs; the run itself says what its
+ * gates made of it, and nothing is said before that is known.
+ */
+export function settled(live: Live, run: Shape<"Run"> | undefined): Live {
+  if (!live.isOver || (live.verdict === undefined && !live.isImported)) return live;
+  const outcome = run === undefined ? "running" : outcomeOfRun(run);
+  const phase = outcome === "running" ? "Judging" : WORDS[outcome];
+  if (!live.isImported || run === undefined) return { ...live, outcome, phase };
+  const [began, ended] = [Date.parse(run.createdAt), Date.parse(run.completedAt)];
+  return { ...live, outcome, phase, began, ended, problem: run.lastErrorState || undefined };
 }
 
 /** Follows a run. */

@@ -49,7 +49,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
       key: `run ${id}`,
       name: `Run ${spec.name ?? id}`,
       hint: "start a run",
-      act: () => navigate({ to: "/test/$id/run", params: { id } }),
+      act: () => navigate({ to: "/test/$id/run", params: { id }, state: { isRunWanted: true } }),
     };
     return mayChange ? [open, start] : [open];
   });

@@ -5,10 +5,12 @@ import { Refused } from "../api/client";
 import { columns, events as eventsOf, junit, otlpOfTrace, source, verdict } from "../api/requests";
 import { bytes, duration, shown } from "../text/format";
 import { Trace } from "../trace/columns";
+import type { Outcome } from "../ui/glyphs";
 import { AssertButton, Command, Copy, Problem } from "../ui/parts";
 import type { DraftState } from "./draft-state";
 import { JsonBody } from "./json-body";
 import type { Live, RunEvent } from "./live";
+import type { Manner } from "./manner";
 import { download, downloadArchive, report } from "./share";
 
 /** Longer bodies are cut: the page stays usable. */
@@ -211,20 +213,26 @@ export function AutomateTab(props: {
   id: string;
   run: number;
   name: string;
-  variables: { key?: string; value?: string }[] | null | undefined;
+  outcome: Outcome;
+  /** How the run was started. */
+  manner: Manner;
 }) {
-  const { id, run, name } = props;
+  const { id, run, name, outcome } = props;
   const [problem, setProblem] = useState<unknown>();
   const server = address("");
-  const pairs = (props.variables ?? [])
-    .map(({ key = "", value = "" }) => ` --var ${key}=${quoted(value)}`)
+  const { variables = [], variableSetId } = props.manner;
+  const set = variableSetId === undefined ? "" : ` --vars ${quoted(variableSetId)}`;
+  const pairs = variables
+    .map(({ key, value, type }) =>
+      type === "secret" ? ` --secret ${quoted(key)}` : ` --var ${quoted(`${key}=${value}`)}`,
+    )
     .join("");
   const link = address(`/test/${encodeURIComponent(id)}/run`);
   const exported = address(`/api/tests/${encodeURIComponent(id)}/run/${run}`);
   const save = (work: () => Promise<void>) => void work().then(() => setProblem(undefined), setProblem);
   const html = async () => {
     const [trace, judged] = await Promise.all([traceOfRun(id, run), verdict(id, run)]);
-    return report({ test: name, run, address: `${link}/${run}`, verdict: judged, trace });
+    return report({ test: name, run, address: `${link}/${run}`, outcome, specs: judged.specs, trace });
   };
   const page = async () => download(`${id}-${run}.html`, "text/html", await html());
   const bundle = async () => {
@@ -249,11 +257,11 @@ export function AutomateTab(props: {
   return (
     <div className="pad automate">
       <h2>Command line</h2>
-      <Command text={`qualitytrace run ${quoted(`${id}.yaml`)} --server ${server}${pairs}`} />
+      <Command text={`qualitytrace run ${quoted(`${id}.yaml`)} --server ${server}${set}${pairs}`} />
       <h2>Continuous integration</h2>
       <Command text={`qualitytrace run tests/ --server ${server} --junit report.xml`} />
       <h2>Run link</h2>
-      <p className="faint">Opens this page, starts a run, and shows it.</p>
+      <p className="faint">Opens this page, asks, starts a run, and shows it.</p>
       <Command text={link} />
       <h2>Share</h2>
       <p className="faint">

@@ -2,14 +2,17 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";
+import type { Shape } from "../api/client";
 import { judgeNow, run as runOf, stopRun, test as testOf } from "../api/requests";
 import { counted, duration } from "../text/format";
-import { Icon, OutcomeWord, WORDS } from "../ui/glyphs";
+import { Icon, OutcomeWord, outcomeOf, WORDS } from "../ui/glyphs";
 import { Problem, useNow, useTitle } from "../ui/parts";
 import { Draft } from "./draft";
 import { useDraft } from "./draft-state";
 import { Header } from "./header";
-import { type Live, useLive } from "./live";
+import { type Live, settled, useLive } from "./live";
+import { again } from "./manner";
+import { type Gates, gateNotes } from "./outcome";
 import { Owed } from "./owed";
 import { AutomateTab, EventsTab, TriggerTab } from "./run-tabs";
 import { useSearchChange } from "./search";
@@ -27,11 +30,20 @@ export function RunScreen() {
   const search = useSearch({ strict: false }) as Record<string, string | undefined>;
   const onSearch = useSearchChange();
   const navigate = useNavigate();
-  const { live, isRefused } = useLive(id, number);
+  const { live: told, isRefused } = useLive(id, number);
   const definition = useQuery({ queryKey: ["test", id], queryFn: () => testOf(id) });
-  const about = useQuery({ queryKey: ["run", id, number, live.isOver], queryFn: () => runOf(id, number) });
+  const about = useQuery({
+    // Late spans change a run that is over.
+    queryKey: ["run", id, number, told.isOver ? told.events.length : 0],
+    queryFn: () => runOf(id, number),
+    placeholderData: (before, query) => {
+      const [, ofTest, ofNumber] = query?.queryKey ?? [];
+      return ofTest === id && ofNumber === number ? before : undefined;
+    },
+  });
+  const live = useMemo(() => settled(told, about.data), [told, about.data]);
   const source = useMemo(() => ({ kind: "run", test: id, run: number }) as const, [id, number]);
-  const draft = useDraft(source, definition.data?.spec);
+  const draft = useDraft(source, definition.data?.spec, about.data?.testVersion);
   const name = definition.data?.spec.name ?? id;
   useTitle(live.events.length === 0 ? name : `${WORDS[live.outcome]} · ${name}`);
 
@@ -96,8 +108,12 @@ export function RunScreen() {
       {live.corrected !== undefined && (
         <p className="notice">
           Corrected: {counted(live.corrected.spans, "span")} arrived after the verdict{" "}
-          <OutcomeWord outcome={live.corrected.before} /> and made it <OutcomeWord outcome={live.outcome} />.
+          <OutcomeWord outcome={live.corrected.before} /> and made it{" "}
+          <OutcomeWord outcome={outcomeOf(live.verdict?.outcome)} />.
         </p>
+      )}
+      {live.isOver && about.data !== undefined && (
+        <GateNotes live={live} gates={about.data.requiredGatesResult} />
       )}
       {live.problem !== undefined && (
         <div className="problem" role="alert">
@@ -131,7 +147,13 @@ export function RunScreen() {
         )}
         {shown === "events" && <EventsTab live={live} />}
         {shown === "automate" && (
-          <AutomateTab id={id} run={number} name={name} variables={about.data?.variableSet?.values} />
+          <AutomateTab
+            id={id}
+            run={number}
+            name={name}
+            outcome={live.outcome}
+            manner={again(about.data?.variableSet)}
+          />
         )}
         <Draft draft={draft} />
       </div>
@@ -154,7 +176,7 @@ function State({ live }: { live: Live }) {
     <output className="run-state" aria-label="Run state">
       <OutcomeWord outcome={live.outcome}>{live.phase}</OutcomeWord>
       {elapsed !== undefined && <span className="number">{duration(Math.max(0, elapsed) * 1e6)}</span>}
-      <span className="faint">{counted(live.spans, "span")}</span>
+      {!live.isImported && <span className="faint">{counted(live.spans, "span")}</span>}
     </output>
   );
 }
@@ -164,7 +186,7 @@ function Actions(props: {
   run: number;
   name: string;
   live: Live;
-  about: { variableSet?: { values?: { key?: string; value?: string }[] | null } | null } | undefined;
+  about: Shape<"Run"> | undefined;
 }) {
   const { id, run, name, live, about } = props;
   const mayChange = useMayChange();
@@ -172,7 +194,6 @@ function Actions(props: {
   const [problem, setProblem] = useState<unknown>();
   if (!mayChange) return null;
   const attempt = (action: Promise<unknown>) => void action.catch(setProblem);
-  const variables = (about?.variableSet?.values ?? []).map(({ key = "", value = "" }) => ({ key, value }));
   return (
     <>
       {problem !== undefined && <Problem error={problem} />}
@@ -196,13 +217,31 @@ function Actions(props: {
           <Link className="button" to="/compare" search={{ b: `test/${id}/run/${run}` } as never}>
             Compare
           </Link>
-          <button type="button" className="primary" onClick={() => start.begin(id, name, { variables })}>
+          <button
+            type="button"
+            className="primary"
+            disabled={about === undefined}
+            onClick={() => start.begin(id, name, again(about?.variableSet))}
+          >
             <Icon name="play" /> Run again
           </button>
         </>
       )}
       <VariablesDialog start={start} />
     </>
+  );
+}
+
+/** What the gates of a run add to the verdict of its specs. */
+function GateNotes({ live, gates }: { live: Live; gates: Gates }) {
+  const notes = live.verdict === undefined ? [] : gateNotes(gates, outcomeOf(live.verdict.outcome));
+  if (live.outcome === "running" || notes.length === 0) return null;
+  return (
+    <section className="notice" aria-label="Gates">
+      {notes.map((note) => (
+        <p key={note}>{note}</p>
+      ))}
+    </section>
   );
 }
 

@@ -6,9 +6,12 @@ import type { Shape } from "../api/client";
 import { current, type Single, store, testConnection } from "../api/requests";
 import { type Outcome, OutcomeWord } from "../ui/glyphs";
 import { Loading, Problem, useTitle } from "../ui/parts";
+import { SaveProblem } from "./conflict";
 import { DefinitionEditor } from "./definition-editor";
+import { useEdited } from "./edited";
 import { Header } from "./header";
 import { useMayChange } from "./shell";
+import { useUnsavedGuard } from "./unsaved";
 
 const TABS: Record<string, { kind: Single; title: string; about: string }> = {
   dataStore: { kind: "datastores", title: "Data store", about: "Where traces come from." },
@@ -47,32 +50,28 @@ function Resource({ kind, title }: { kind: Single; title: string }) {
   const stored = useQuery({ queryKey: ["current", kind], queryFn: () => current(kind) });
   const client = useQueryClient();
   const mayChange = useMayChange();
-  const [text, setText] = useState<string>();
   const [isSaved, setSaved] = useState(false);
-  const [problem, setProblem] = useState<unknown>();
-  if (stored.isPending) return <Loading />;
-  if (stored.isError) return <Problem error={stored.error} retry={() => stored.refetch()} />;
-  const isChanged = text !== undefined && text !== stored.data.text;
-  const save = async () => {
-    try {
-      await store(kind, text ?? "", "current", stored.data.etag);
-      setProblem(undefined);
-      setText(undefined);
+  const edited = useEdited(
+    stored.data,
+    () => current(kind),
+    async (text, etag) => {
+      await store(kind, text, "current", etag);
       setSaved(true);
       await client.invalidateQueries({ queryKey: ["current", kind] });
-    } catch (error) {
-      setProblem(error);
-    }
+    },
+  );
+  const { isChanged } = edited;
+  useUnsavedGuard(isChanged, "The setting is not saved. Leave it?", (at) => at.pathname + at.search.tab);
+  if (stored.isPending) return <Loading />;
+  if (stored.isError) return <Problem error={stored.error} retry={() => stored.refetch()} />;
+  const forget = async () => {
+    edited.forget();
+    await client.invalidateQueries({ queryKey: ["current", kind] });
   };
   return (
     <div className="definition">
-      <DefinitionEditor
-        name={title}
-        text={text ?? stored.data.text}
-        onChange={setText}
-        isReadOnly={!mayChange}
-      />
-      {problem !== undefined && <Problem error={problem} />}
+      <DefinitionEditor name={title} text={edited.text} onChange={edited.change} isReadOnly={!mayChange} />
+      <SaveProblem edited={edited} onTheirs={forget} />
       {kind === "datastores" && mayChange && <ConnectionTest />}
       {(isChanged || isSaved) && (
         <footer>
@@ -80,10 +79,10 @@ function Resource({ kind, title }: { kind: Single; title: string }) {
           <span className="grow" />
           {isChanged && (
             <>
-              <button type="button" onClick={() => setText(undefined)}>
+              <button type="button" onClick={forget}>
                 Discard
               </button>
-              <button type="button" className="primary" onClick={save}>
+              <button type="button" className="primary" onClick={() => edited.save()}>
                 Save
               </button>
             </>

@@ -232,7 +232,12 @@ export function Dialog(props: { name: string; onClose: () => void; children: Rea
       aria-label={props.name}
       onClose={props.onClose}
       onClick={(event) => event.target === event.currentTarget && props.onClose()}
-      onKeyDown={(event) => event.key === "Escape" && !event.defaultPrevented && props.onClose()}
+      onKeyDown={(event) => {
+        if (event.key !== "Escape" || event.defaultPrevented) return;
+        // The browser would close it, whatever the answer to a question is.
+        event.preventDefault();
+        props.onClose();
+      }}
     >
       {props.children}
     </dialog>

@@ -1,77 +1,72 @@
-/** Starting a run, and asking for variables that the test needs and nobody has given. */
+/** Starting a run of a test or of a suite, and asking for variables that it needs and nobody has given. */
 import { useNavigate } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { Refused } from "../api/client";
-import { startRun, type Variable } from "../api/requests";
+import { startRun, startSuite, type Variable } from "../api/requests";
+import { type Manner, missing, unknownSecrets, withAnswers } from "./manner";
 import { Dialog } from "./shell";
 
-/** How a run is started. */
-interface Manner {
-  variables?: Variable[];
-  variableSetId?: string;
-  /** Whether the run takes the place of this screen in the history. */
-  isReplacing?: boolean;
+interface Asked {
+  id: string;
+  name: string;
+  wanted: Variable[];
+  manner: Manner;
 }
 
 export interface Start {
-  begin: (test: string, name: string, manner?: Manner) => Promise<void>;
+  begin: (id: string, name: string, manner?: Manner) => Promise<void>;
   problem: unknown;
-  asked: { test: string; name: string; wanted: Variable[]; manner: Manner } | undefined;
+  asked: Asked | undefined;
   cancel: () => void;
 }
 
-export function useStart(): Start {
+export function useStart(kind: "test" | "suite" = "test"): Start {
   const navigate = useNavigate();
   const [problem, setProblem] = useState<unknown>();
-  const [asked, setAsked] = useState<Start["asked"]>();
-  const begin = async (test: string, name: string, manner: Manner = {}) => {
+  const [asked, setAsked] = useState<Asked>();
+  const begin = async (id: string, name: string, manner: Manner = {}) => {
     setProblem(undefined);
+    const { variables, variableSetId, isReplacing: replace } = manner;
+    const secrets = unknownSecrets(manner);
+    if (secrets.length > 0) return setAsked({ id, name, wanted: secrets, manner });
     try {
-      const run = await startRun(test, manner.variables, manner.variableSetId);
+      const start = kind === "test" ? startRun : startSuite;
+      const run = String((await start(id, variables, variableSetId)).id);
       setAsked(undefined);
-      const params = { id: test, run: String(run.id), tab: "trace" };
-      await navigate({ to: "/test/$id/run/$run/$tab", params, replace: manner.isReplacing });
+      if (kind === "suite") await navigate({ to: "/testsuite/$id/run/$run", params: { id, run }, replace });
+      else await navigate({ to: "/test/$id/run/$run/$tab", params: { id, run, tab: "trace" }, replace });
     } catch (error) {
-      const wanted = error instanceof Refused && error.status === 422 ? missing(error) : [];
-      if (wanted.length > 0) setAsked({ test, name, wanted, manner });
+      const wanted = error instanceof Refused && error.status === 422 ? missing(error.detail) : [];
+      if (wanted.length > 0) setAsked({ id, name, wanted, manner });
       else setProblem(error);
     }
   };
   return { begin, problem, asked, cancel: () => setAsked(undefined) };
 }
 
-/** The variables that a refusal lists, with the values that they had in the last run. */
-function missing(refused: Refused): Variable[] {
-  const detail = refused.detail as
-    | { missingVariables?: { variables?: { key?: string; defaultValue?: string }[] }[] }
-    | undefined;
-  const found = new Map<string, string>();
-  for (const list of detail?.missingVariables ?? []) {
-    for (const one of list.variables ?? [])
-      if (one.key !== undefined) found.set(one.key, one.defaultValue ?? "");
-  }
-  return [...found].map(([key, value]) => ({ key, value }));
+export function VariablesDialog({ start }: { start: Start }) {
+  // What was typed goes with the question.
+  return start.asked === undefined ? null : <Questions start={start} asked={start.asked} />;
 }
 
-export function VariablesDialog({ start }: { start: Start }) {
-  const { asked } = start;
+function Questions({ start, asked }: { start: Start; asked: Asked }) {
   const [values, setValues] = useState<Record<string, string>>({});
-  if (asked === undefined) return null;
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    const answers = asked.wanted.map(({ key, value }) => ({ key, value: values[key] ?? value }));
-    const isAnswered = (key: string) => answers.some((one) => one.key === key);
-    const given = (asked.manner.variables ?? []).filter(({ key }) => !isAnswered(key));
-    void start.begin(asked.test, asked.name, { ...asked.manner, variables: [...given, ...answers] });
+    const answers = asked.wanted.map((one) => ({ ...one, value: values[one.key] ?? one.value }));
+    void start.begin(asked.id, asked.name, withAnswers(asked.manner, answers));
   };
   return (
     <Dialog name="Variables" onClose={start.cancel}>
       <form onSubmit={submit} className="form">
         <h2>{asked.name} needs variables</h2>
-        {asked.wanted.map(({ key, value }, index) => (
+        {asked.wanted.map(({ key, value, type }, index) => (
           <label key={key}>
             {key}
             <input
+              type={type === "secret" ? "password" : "text"}
+              autoComplete="off"
+              required={type === "secret"}
               value={values[key] ?? value}
               autoFocus={index === 0}
               onChange={(event) => setValues({ ...values, [key]: event.target.value })}

@@ -1,31 +1,18 @@
 /** Suites, and their runs: `/testsuites`, `/testsuite/ID`, `/testsuite/ID/run/N`. */
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
+import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { address } from "../api/address";
-import type { Shape } from "../api/client";
-import { startSuite, suite, suiteRun, suiteRuns, suites } from "../api/requests";
-import { Icon, type Outcome, OutcomeGlyph, OutcomeWord } from "../ui/glyphs";
+import { suite, suiteEvents, suiteRun, suiteRuns, suites } from "../api/requests";
+import { Icon, OutcomeGlyph, OutcomeWord } from "../ui/glyphs";
 import { Ago, Command, Duration, Empty, Loading, Problem, useTitle } from "../ui/parts";
 import { Filters, matches } from "./filters";
 import { Header } from "./header";
+import { again } from "./manner";
+import { outcomeOfSuite } from "./outcome";
 import { useMayChange } from "./shell";
+import { useStart, VariablesDialog } from "./start-run";
 import { SuiteGraph } from "./suite-graph";
-
-type SuiteRun = Shape<"SuiteRun">;
-type Step = NonNullable<SuiteRun["steps"]>[number];
-
-function outcomeOfSuite(run: SuiteRun): Outcome {
-  if (run.state === "FAILED") return "broken";
-  if (run.state !== "FINISHED") return "running";
-  return (run.fail ?? 0) > 0 ? "failed" : "passed";
-}
-
-function outcomeOfStep(step: Step): Outcome {
-  if (step.state === "STOPPED") return "stopped";
-  if (step.state === "FINISHED") return step.requiredGatesResult?.passed === false ? "failed" : "passed";
-  return step.state.includes("FAILED") ? "broken" : "running";
-}
+import { about, type Step, stepsOf } from "./suite-steps";
 
 export function SuitesScreen() {
   const known = useQuery({ queryKey: ["suites"], queryFn: suites, refetchInterval: 5000 });
@@ -90,29 +77,20 @@ export function SuiteScreen() {
     refetchInterval: 3000,
   });
   const mayChange = useMayChange();
-  const navigate = useNavigate();
-  const [problem, setProblem] = useState<unknown>();
+  const start = useStart("suite");
   const name = known.data?.spec.name ?? id;
   useTitle(name);
-  const start = () => {
-    const variables = (past.data?.[0]?.variableSet?.values ?? []).map(({ key = "", value = "" }) => ({
-      key,
-      value,
-    }));
-    startSuite(id, variables)
-      .then((run) => navigate({ to: "/testsuite/$id/run/$run", params: { id, run: String(run.id) } }))
-      .catch(setProblem);
-  };
+  const run = () => start.begin(id, name, again(past.data?.[0]?.variableSet));
   return (
     <>
       <Header path={[{ name: "Suites", to: "/testsuites" }]} title={name}>
         {mayChange && (
-          <button type="button" className="primary" onClick={start}>
+          <button type="button" className="primary" disabled={past.isPending} onClick={run}>
             <Icon name="play" /> Run
           </button>
         )}
       </Header>
-      {problem !== undefined && <Problem error={problem} />}
+      {start.problem !== undefined && <Problem error={start.problem} />}
       {known.isError && <Problem error={known.error} retry={() => known.refetch()} />}
       {known.data !== undefined && <SuiteGraph suite={known.data.spec} />}
       {past.isPending && <Loading />}
@@ -150,6 +128,7 @@ export function SuiteScreen() {
           </tbody>
         </table>
       </div>
+      <VariablesDialog start={start} />
     </>
   );
 }
@@ -159,21 +138,26 @@ function lasted(from: string | undefined, to: string | undefined): number | unde
   return Number.isFinite(begin) && end > begin ? (end - begin) * 1e6 : undefined;
 }
 
+/** A run of a suite, and then its events: they name the test of every run that it has. */
+async function runWithSteps(id: string, number: number) {
+  const run = await suiteRun(id, number);
+  return { run, steps: stepsOf(await suiteEvents(id, number), run.steps ?? []) };
+}
+
 export function SuiteRunScreen() {
   const { id, run } = useParams({ strict: false }) as { id: string; run: string };
   const found = useQuery({
     queryKey: ["suite run", id, run],
-    queryFn: () => suiteRun(id, Number(run)),
+    queryFn: () => runWithSteps(id, Number(run)),
     refetchInterval: (query) =>
-      ["FINISHED", "FAILED"].includes(query.state.data?.state ?? "") ? false : 500,
+      ["FINISHED", "FAILED"].includes(query.state.data?.run.state ?? "") ? false : 500,
   });
   const known = useQuery({ queryKey: ["suite", id], queryFn: () => suite(id) });
-  const tests = new Map((known.data?.spec.fullSteps ?? []).map((test) => [test.id, test.name]));
-  const steps = known.data?.spec.steps ?? [];
-  const it = found.data;
+  const it = found.data?.run;
+  const steps = found.data?.steps ?? [];
   useTitle(`${known.data?.spec.name ?? id} · run ${run}`);
   const begin = Date.parse(it?.createdAt ?? "");
-  const ends = (it?.steps ?? []).map((step) => Date.parse(step.completedAt ?? "")).filter(Number.isFinite);
+  const ends = steps.map((step) => Date.parse(step.run?.completedAt ?? "")).filter(Number.isFinite);
   const end = Math.max(begin + 1, Date.parse(it?.completedAt ?? "") || 0, ...ends);
   return (
     <>
@@ -199,39 +183,10 @@ export function SuiteRunScreen() {
               </tr>
             </thead>
             <tbody>
-              {(it.steps ?? []).map((step, index) => {
-                const test = testOf(step, steps[index]);
-                const from = (Date.parse(step.createdAt ?? "") - begin) / (end - begin);
-                const to = ((Date.parse(step.completedAt ?? "") || end) - begin) / (end - begin);
-                return (
-                  <tr key={`${test} ${step.id}`}>
-                    <th scope="row">
-                      <span className="with-glyph">
-                        <OutcomeGlyph outcome={outcomeOfStep(step)} />
-                        <Link to="/test/$id/run/$run" params={{ id: test, run: String(step.id) }}>
-                          {tests.get(test) ?? test}
-                        </Link>
-                        <span className="faint trigger">
-                          {(step.outputs ?? []).map((one) => `${one.name} = ${one.value}`).join(", ")}
-                        </span>
-                      </span>
-                    </th>
-                    <td className="right number">{step.result?.results?.length ?? 0}</td>
-                    <td className="right">
-                      <Duration ns={lasted(step.createdAt, step.completedAt)} />
-                    </td>
-                    <td className="gantt">
-                      <i
-                        className={outcomeOfStep(step)}
-                        style={{
-                          left: along(from),
-                          width: `calc((100% - 28px) * ${Math.max(0.005, to - from)})`,
-                        }}
-                      />
-                    </td>
-                  </tr>
-                );
-              })}
+              {steps.map((step, index) => (
+                // biome-ignore lint/suspicious/noArrayIndexKey: a test may be several steps, and their order stays
+                <StepRow key={index} step={step} begin={begin} end={end} />
+              ))}
             </tbody>
           </table>
         </div>
@@ -240,11 +195,42 @@ export function SuiteRunScreen() {
   );
 }
 
+/** A step and its time in the run of the suite, which lasts from `begin` to `end`. */
+function StepRow({ step, begin, end }: { step: Step; begin: number; end: number }) {
+  const { planned, run, outcome } = step;
+  const title = planned.title || planned.test;
+  const share = (at: string | undefined) => ((Date.parse(at ?? "") || end) - begin) / (end - begin);
+  const [from, to] = [share(run?.createdAt), share(run?.completedAt)];
+  return (
+    <tr>
+      <th scope="row">
+        <span className="with-glyph">
+          <OutcomeGlyph outcome={outcome} label={step.isSkipped ? "skipped" : outcome} />
+          {run === undefined ? (
+            <span>{title}</span>
+          ) : (
+            <Link to="/test/$id/run/$run" params={{ id: planned.test, run: String(run.id) }}>
+              {title}
+            </Link>
+          )}
+          <span className="faint trigger">{about(step)}</span>
+        </span>
+      </th>
+      <td className="right number">{run?.result?.results?.length ?? 0}</td>
+      <td className="right">
+        <Duration ns={lasted(run?.createdAt, run?.completedAt)} />
+      </td>
+      <td className="gantt">
+        {run !== undefined && (
+          <i
+            className={outcome}
+            style={{ left: along(from), width: `calc((100% - 28px) * ${Math.max(0.005, to - from)})` }}
+          />
+        )}
+      </td>
+    </tr>
+  );
+}
+
 /** A place in a cell of the chart, between its paddings. */
 const along = (share: number) => `calc(12px + (100% - 28px) * ${share})`;
-
-/** The test of a step. A run does not name its test, but the suite names its steps. */
-function testOf(_step: Step, planned: Shape<"StepSpec"> | undefined): string {
-  if (typeof planned === "string") return planned;
-  return planned?.test ?? "";
-}

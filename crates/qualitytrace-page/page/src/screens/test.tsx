@@ -2,12 +2,12 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
-import { Refused } from "../api/client";
 import { source, store, test as testOf } from "../api/requests";
 import { Icon } from "../ui/glyphs";
 import { Loading, Problem, useTitle } from "../ui/parts";
-import { Conflict } from "./conflict";
+import { SaveProblem } from "./conflict";
 import { DefinitionEditor } from "./definition-editor";
+import { useEdited } from "./edited";
 import { Header } from "./header";
 import { History } from "./history";
 import { HistoryStrip } from "./history-strip";
@@ -87,59 +87,44 @@ export function TestScreen() {
 function Definition({ id, mayChange, run }: { id: string; mayChange: boolean; run: number | undefined }) {
   const stored = useQuery({ queryKey: ["source", id], queryFn: () => source("tests", id) });
   const client = useQueryClient();
-  const [text, setText] = useState<string>();
   const [said, setSaid] = useState<string>();
-  const [problem, setProblem] = useState<unknown>();
-  /** What another has stored, if this text is based on an older version. */
-  const [theirs, setTheirs] = useState<{ text: string; etag: string }>();
-  const isChanged = text !== undefined && text !== stored.data?.text;
+  const edited = useEdited(
+    stored.data,
+    () => source("tests", id),
+    async (text, etag) => {
+      const { version, warning } = await store("tests", text, id, etag);
+      setSaid([`Saved as version ${version}`, warning].filter(Boolean).join(". "));
+      await client.invalidateQueries({ queryKey: ["source", id] });
+      await client.invalidateQueries({ queryKey: ["test", id] });
+    },
+  );
+  const { text, isChanged, change } = edited;
   useUnsavedGuard(isChanged, "The definition is not saved. Leave it?", (at) => at.pathname + at.search.tab);
   if (stored.isPending) return <Loading />;
   if (stored.isError) return <Problem error={stored.error} retry={() => stored.refetch()} />;
-  const save = async (etag: string) => {
-    try {
-      const { version, warning } = await store("tests", text ?? "", id, etag);
-      setProblem(undefined);
-      setTheirs(undefined);
-      setSaid([`Saved as version ${version}`, warning].filter(Boolean).join(". "));
-      setText(undefined);
-      await client.invalidateQueries({ queryKey: ["source", id] });
-      await client.invalidateQueries({ queryKey: ["test", id] });
-    } catch (error) {
-      setProblem(error);
-      if (error instanceof Refused && error.status === 409)
-        setTheirs(await source("tests", id).catch(() => undefined));
-    }
-  };
   const forget = async () => {
-    setText(undefined);
-    setTheirs(undefined);
-    setProblem(undefined);
+    edited.forget();
     await client.invalidateQueries({ queryKey: ["source", id] });
   };
-  const value = text ?? stored.data.text;
   return (
     <div className="definition">
       <div className={mayChange ? "two create" : "definition"}>
         <DefinitionEditor
           name="Definition"
-          text={value}
-          onChange={setText}
+          text={text}
+          onChange={change}
           isReadOnly={!mayChange}
           source={run === undefined ? undefined : { kind: "run", test: id, run }}
         />
         {mayChange && (
           <div className="side scroll">
             <Suspense>
-              <TriggerForm text={value} onChange={setText} />
+              <TriggerForm text={text} onChange={change} />
             </Suspense>
           </div>
         )}
       </div>
-      {problem !== undefined && <Problem error={problem} />}
-      {theirs !== undefined && text !== undefined && (
-        <Conflict theirs={theirs.text} mine={text} onMine={() => save(theirs.etag)} onTheirs={forget} />
-      )}
+      <SaveProblem edited={edited} onTheirs={forget} />
       {(isChanged || said !== undefined) && (
         <footer>
           {said !== undefined && !isChanged && <span className="saved">{said}</span>}
@@ -149,7 +134,7 @@ function Definition({ id, mayChange, run }: { id: string; mayChange: boolean; ru
               <button type="button" onClick={forget}>
                 Discard
               </button>
-              <button type="button" className="primary" onClick={() => save(stored.data.etag)}>
+              <button type="button" className="primary" onClick={() => edited.save()}>
                 Save
               </button>
             </>

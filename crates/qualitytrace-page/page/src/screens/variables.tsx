@@ -7,9 +7,12 @@ import { source, store, variableSets } from "../api/requests";
 import { readDotenv } from "../text/dotenv";
 import { counted, shown } from "../text/format";
 import { Command, Empty, Loading, Problem, useTitle } from "../ui/parts";
+import { SaveProblem } from "./conflict";
 import { DefinitionEditor } from "./definition-editor";
+import { useEdited } from "./edited";
 import { Header } from "./header";
 import { Dialog, useMayChange } from "./shell";
+import { useUnsavedGuard } from "./unsaved";
 import { VariableComparison } from "./variable-comparison";
 
 const TEMPLATE = `type: VariableSet
@@ -19,6 +22,7 @@ spec:
   - key: GATEWAY
     value: http://localhost:8080
 `;
+const NEW = { text: TEMPLATE };
 
 export function VariablesScreen() {
   const known = useQuery({ queryKey: ["variable sets"], queryFn: variableSets });
@@ -116,6 +120,8 @@ function PasteDotenv({ text, onChange }: { text: string; onChange: (text: string
   );
 }
 
+const QUESTION = "The variable set is not saved. Leave it?";
+
 function Editor({ id, onClose }: { id: string | undefined; onClose: () => void }) {
   const client = useQueryClient();
   const stored = useQuery({
@@ -123,31 +129,48 @@ function Editor({ id, onClose }: { id: string | undefined; onClose: () => void }
     queryFn: () => source("variablesets", id ?? ""),
     enabled: id !== undefined,
   });
-  const [text, setText] = useState<string>();
-  const [problem, setProblem] = useState<unknown>();
-  const value = text ?? stored.data?.text ?? (id === undefined ? TEMPLATE : "");
-  const save = async () => {
-    try {
-      await store("variablesets", value, id, stored.data?.etag);
+  const edited = useEdited(
+    id === undefined ? NEW : stored.data,
+    () => source("variablesets", id ?? ""),
+    async (text, etag) => {
+      await store("variablesets", text, id, etag);
       await client.invalidateQueries({ queryKey: ["variable sets"] });
       await client.invalidateQueries({ queryKey: ["source of set", id] });
       onClose();
-    } catch (error) {
-      setProblem(error);
-    }
+    },
+  );
+  const { text, isChanged, change } = edited;
+  useUnsavedGuard(isChanged, QUESTION);
+  const close = () => {
+    if (!isChanged || window.confirm(QUESTION)) onClose();
+  };
+  const takeTheirs = async () => {
+    edited.forget();
+    await client.invalidateQueries({ queryKey: ["source of set", id] });
   };
   return (
-    <Dialog name="Variable set" onClose={onClose}>
+    <Dialog name="Variable set" onClose={close}>
       <div className="form">
         <h2>{id ?? "New variable set"}</h2>
-        <DefinitionEditor name="Definition" lines={16} text={value} onChange={setText} />
-        <PasteDotenv text={value} onChange={setText} />
-        {problem !== undefined && <Problem error={problem} />}
+        {stored.isLoading && <Loading />}
+        {stored.isError && <Problem error={stored.error} retry={() => stored.refetch()} />}
+        {(id === undefined || stored.data !== undefined) && (
+          <>
+            <DefinitionEditor name="Definition" lines={16} text={text} onChange={change} />
+            <PasteDotenv text={text} onChange={change} />
+            <SaveProblem edited={edited} onTheirs={takeTheirs} />
+          </>
+        )}
         <div className="buttons">
-          <button type="button" onClick={onClose}>
+          <button type="button" onClick={close}>
             Cancel
           </button>
-          <button type="button" className="primary" onClick={save}>
+          <button
+            type="button"
+            className="primary"
+            disabled={id !== undefined && stored.data === undefined}
+            onClick={() => edited.save()}
+          >
             Save
           </button>
         </div>

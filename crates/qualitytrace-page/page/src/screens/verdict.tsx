@@ -20,8 +20,7 @@ export function VerdictTab(props: {
   const { source, live, search, onSearch, draft, failedSpans } = props;
   const { verdict } = live;
   if (verdict === undefined) {
-    const text = live.isOver ? "This run has no verdict." : "The verdict comes when the trace is complete.";
-    return <p className="faint pad">{text}</p>;
+    return <p className="faint pad">{withoutVerdict(live)}</p>;
   }
   const order = verdict.specs
     .map((spec, index) => ({ spec, index }))
@@ -95,6 +94,11 @@ export function VerdictTab(props: {
       </div>
     </div>
   );
+}
+
+function withoutVerdict(live: Live): string {
+  if (live.isImported) return "This run was imported: of its verdict, only the outcome is shown.";
+  return live.isOver ? "This run has no verdict." : "The verdict comes when the trace is complete.";
 }
 
 function rank(outcome: string): number {

@@ -168,9 +168,11 @@ interface Found {
   /** The text that was checked. */
   text: string;
   mistakes: readonly Mistake[];
+  /** Why a later text could not be checked. */
+  unchecked?: string;
 }
 
-/** Checks a text while it is written. Without an answer, what was found last stays. */
+/** Checks a text while it is written. Without an answer, what was found last stays, and the reason is told. */
 function useMistakes(text: string, check: Props["check"]): Found {
   const [found, setFound] = useState<Found>({ text, mistakes: [] });
   useEffect(() => {
@@ -179,7 +181,9 @@ function useMistakes(text: string, check: Props["check"]): Found {
     const timer = setTimeout(() => {
       check(text, abort.signal).then(
         (mistakes) => setFound({ text, mistakes }),
-        () => {},
+        (error: Error) => {
+          if (!abort.signal.aborted) setFound((last) => ({ ...last, unchecked: error.message }));
+        },
       );
     }, CHECK_AFTER);
     return () => {
@@ -192,11 +196,12 @@ function useMistakes(text: string, check: Props["check"]): Found {
 
 /** The first mistake in words, and how many more there are. */
 function Mistakes({ found, goTo }: { found: Found; goTo: (offset: number) => void }) {
-  const { mistakes, text } = found;
+  const { mistakes, text, unchecked } = found;
   const first = mistakes.find((one) => one.severity === "error") ?? mistakes[0];
   const { line, column } = lineAndColumn(text, first?.from ?? 0);
   return (
     <output aria-label="Problems" className="code-problems">
+      {unchecked !== undefined && <span className="inconclusive">Not checked: {unchecked}</span>}
       {first !== undefined && (
         <>
           <button type="button" className="link" onClick={() => goTo(first.from)}>

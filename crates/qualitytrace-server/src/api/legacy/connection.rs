@@ -4,7 +4,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use qualitytrace_core::definition::secrets::{Destination, StoredSecrets, unmasked};
+use qualitytrace_core::definition::secrets::{Destination, StoredSecrets, secrets, unmasked};
 use qualitytrace_core::definition::source::Source;
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Stored};
 use schemars::JsonSchema;
@@ -16,6 +16,7 @@ use crate::api::answer::plain_json;
 use crate::api::legacy_error::{LegacyApiError, body};
 use crate::api::tenant::Tenant;
 use crate::data_store::{Checked, ConnectionProgress, check};
+use crate::redact::Redactor;
 use crate::trigger::Gate;
 use crate::wire::legacy::connection::{Connection, Step};
 use crate::wire::time::{NEVER, rfc3339};
@@ -40,10 +41,12 @@ pub(in crate::api) async fn test(
     let text = json!({ "spec": spec }).to_string();
     let text = unmasked(&text, Format::Json, Kind::DataStore, &stored, &destination)
         .map_err(|unknown| LegacyApiError::bad_request(unknown.to_string()))?;
+    let secrets = secrets(&text, Format::Json, Kind::DataStore);
+    let redactor = Redactor::of(secrets.iter().map(|secret| secret.value.as_str()));
     let source = source(read(&text)?)?;
     let limits = app.config.get().limits.clone();
     let progress = check(&source, &Gate::of(&limits), limits.decompressed_bytes).await;
-    Ok(plain_json(StatusCode::OK, &shown(progress)))
+    Ok(plain_json(StatusCode::OK, &shown(progress, &redactor)))
 }
 
 /// Reads a data store in which no error and no unknown field is.
@@ -71,8 +74,13 @@ fn not_a_store() -> LegacyApiError {
     LegacyApiError::bad_request("the body is not a data store")
 }
 
-/// Shows the result of a connection test in Tracetest's shape.
-fn shown(progress: ConnectionProgress) -> Connection {
+/// Shows the result of a connection test in Tracetest's shape. A store may repeat the credentials that it refuses.
+fn shown(progress: ConnectionProgress, redactor: &Redactor) -> Connection {
+    let step = |checked| {
+        let step = step(checked);
+        let [message, error] = [&step.message, &step.error].map(|text| redactor.text(text).into_owned());
+        Step { message, error, ..step }
+    };
     Connection {
         port_check: step(progress.port),
         connectivity: step(progress.connectivity),

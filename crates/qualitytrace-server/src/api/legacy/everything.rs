@@ -43,8 +43,8 @@ pub(in crate::api) async fn list(
         kinds.push(kind);
         if kind == Kind::Test { &mut tests } else { &mut suites }.push(stored);
     }
-    let mut tests = augmented_specs(&app, Kind::Test, tests).await?.into_iter();
-    let mut suites = augmented_specs(&app, Kind::TestSuite, suites).await?.into_iter();
+    let mut tests = augmented_specs(&app, &memory, Kind::Test, tests).await?.into_iter();
+    let mut suites = augmented_specs(&app, &memory, Kind::TestSuite, suites).await?.into_iter();
     let listed = |kind: &Kind| match kind {
         Kind::Test => Some(Listed { kind: "test", item: tests.next()? }),
         _ => Some(Listed { kind: "testsuite", item: suites.next()? }),

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::api::App;
 use crate::api::answer::plain_json;
 use crate::api::legacy_error::{LegacyApiError, number};
+use crate::api::memory::Memory;
 use crate::api::negotiation::Media;
 use crate::api::path::Path;
 use crate::api::resources::{FullSteps, augmented_steps, stored_suite, stored_test, summary};
@@ -51,6 +52,7 @@ pub(in crate::api) async fn version(
 /// Returns a version of a suite, by content negotiation.
 pub(in crate::api) async fn suite_version(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path((id, version)): Path<(String, String)>,
     headers: HeaderMap,
@@ -62,7 +64,7 @@ pub(in crate::api) async fn suite_version(
     let stored = stored.ok_or_else(LegacyApiError::missing)?;
     let suite = stored_suite(&stored)?;
     let steps = augmented_steps(&stored.id, &suite);
-    let full = FullSteps::load(&app, steps.iter()).await?;
+    let full = FullSteps::load(&app, &memory, steps.iter()).await?;
     let summaries = app.store.suite_summaries(&[&stored.id]).await?;
     let known = Stored {
         id: Some(unscoped(&stored.id).to_owned()),

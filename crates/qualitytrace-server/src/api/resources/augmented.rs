@@ -1,6 +1,6 @@
 //! Augmented tests and suites: with creation time, version and a summary of their runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use http::HeaderMap;
 use qualitytrace_core::definition::{self, Kind, LastRun, PastRun, Resource, Stored, Summary, TestSuite};
@@ -9,9 +9,13 @@ use serde_json::Value;
 use super::{plain, stored_resource};
 use crate::api::App;
 use crate::api::error::ApiError;
+use crate::api::memory::Memory;
 use crate::api::tenant::without_nul;
 use crate::store::{self, Flakiness, RunSummary, StoredResource, beside, unscoped};
 use crate::wire::time::{NEVER, rfc3339};
+
+/// The number of tests in one statement: databases limit its parameters.
+const LOADED_AT_ONCE: usize = 1_000;
 
 const HEADERS: [&str; 2] = ["x-tracetest-augmented", "x-qualitytrace-augmented"];
 
@@ -23,6 +27,7 @@ pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
 /// Resources as the API shows them.
 pub(super) async fn shown(
     app: &App,
+    memory: &Memory,
     kind: Kind,
     resources: Vec<StoredResource>,
     augmented: bool,
@@ -46,7 +51,7 @@ pub(super) async fn shown(
         let steps = steps(&stored.id, suite);
         suites.push((resource, steps));
     }
-    let full = FullSteps::load(app, suites.iter().flat_map(|(_, steps)| steps)).await?;
+    let full = FullSteps::load(app, memory, suites.iter().flat_map(|(_, steps)| steps)).await?;
     let shown = resources.iter().zip(suites).zip(summaries).map(|((stored, (resource, steps)), summary)| {
         let known = Stored {
             full_steps: Some(full.of(&steps)),
@@ -103,18 +108,27 @@ fn known(stored: &StoredResource) -> Stored {
 pub(in crate::api) struct FullSteps(BTreeMap<String, Value>);
 
 impl FullSteps {
-    /// Loads tests, each once however often it is named, in a fixed number of statements.
+    /// Loads tests, each once however often it is named. The memory is for each time that it is named.
     pub(in crate::api) async fn load(
         app: &App,
+        memory: &Memory,
         ids: impl Iterator<Item = &String>,
     ) -> Result<Self, ApiError> {
-        let ids: BTreeSet<&str> = ids.map(String::as_str).collect();
-        let found = app.store.resources(Kind::Test, &ids.into_iter().collect::<Vec<_>>()).await?;
-        let known = tests(app, &found).await?;
+        let mut named: BTreeMap<&str, u64> = BTreeMap::new();
+        ids.for_each(|id| *named.entry(id).or_default() += 1);
+        let ids: Vec<&str> = named.keys().copied().collect();
         let mut full = BTreeMap::new();
-        for (stored, known) in found.iter().zip(&known) {
-            let shown = definition::to_spec_json(&stored_resource(Kind::Test, stored)?, known);
-            full.insert(stored.id.clone(), shown);
+        for ids in ids.chunks(LOADED_AT_ONCE) {
+            let sizes = app.store.definition_sizes(Kind::Test, ids).await?;
+            let times = |id: &str| named.get(id).copied().unwrap_or_default();
+            let bytes = sizes.iter().map(|(id, bytes)| bytes.saturating_mul(times(id)));
+            memory.hold_texts(bytes.fold(0, u64::saturating_add)).await?;
+            let found = app.store.resources(Kind::Test, ids).await?;
+            let known = tests(app, &found).await?;
+            for (stored, known) in found.iter().zip(&known) {
+                let shown = definition::to_spec_json(&stored_resource(Kind::Test, stored)?, known);
+                full.insert(stored.id.clone(), shown);
+            }
         }
         Ok(Self(full))
     }

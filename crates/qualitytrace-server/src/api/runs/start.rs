@@ -4,6 +4,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
+use qualitytrace_core::definition::secrets::MASK;
 use qualitytrace_core::definition::{Kind, Resource, Test, TestRunner};
 use qualitytrace_core::gates::Gate;
 use qualitytrace_core::lang::{self, Severity};
@@ -85,7 +86,10 @@ impl RunInformation {
     ) -> Result<(Variables, RunRequest), LegacyApiError> {
         let id = self.variable_set_id.as_deref().unwrap_or_default();
         let given = self.variables.unwrap_or_default();
+        let own: Vec<String> =
+            given.iter().filter(|own| own.value != MASK).map(|own| own.key.clone()).collect();
         let (variable_set, variables) = given_variables(app, tenant, id, given).await?;
+        let names = variables.iter().map(|(key, _)| key);
         let request = RunRequest {
             metadata: self.metadata.unwrap_or_default(),
             variable_set,
@@ -93,7 +97,8 @@ impl RunInformation {
                 Some(gates) => gates,
                 None => default_gates(app, tenant).await?,
             },
-            variables: variables.iter().map(|(key, _)| key.clone()).collect(),
+            variables: names.clone().cloned().collect(),
+            from_set: names.filter(|name| !own.contains(name)).cloned().collect(),
             settings: self.settings.unwrap_or_default(),
             ..RunRequest::default()
         };
@@ -147,7 +152,8 @@ pub(in crate::api) async fn start(
 }
 
 /// Returns the variables of a request: those of a variable set, and those given beside it, which take precedence. Also
-/// returns what is shown of the variable set.
+/// returns what is shown of the variable set. A client that sends a mask has read it where a secret is shown: it stands
+/// for the secret of the set, and for nothing if there is none.
 pub(in crate::api) async fn given_variables(
     app: &App,
     tenant: &Tenant,
@@ -156,6 +162,11 @@ pub(in crate::api) async fn given_variables(
 ) -> Result<(Option<Value>, Variables), LegacyApiError> {
     let (shown, mut variables) = variable_set(app, tenant, set).await?;
     for Variable { key, value, kind } in given {
+        if value == MASK && !variables.is_secret(&key) {
+            return Err(LegacyApiError::bad_request(format!(
+                "the variable `{key}` is masked; send its value, or name the variable set that has it as `variableSetId`"
+            )));
+        }
         variables.set(&key, &value, kind.as_deref() == Some("secret"));
     }
     Ok((shown, variables))
@@ -218,7 +229,7 @@ pub(in crate::api) fn missing_variables(test: &Test, variables: &Variables) -> V
     used
 }
 
-/// Lists missing variables, each with its value in the latest run, if it had one.
+/// Lists missing variables, each with its value in the latest run, if it had one that is no secret.
 pub(in crate::api) async fn lacked(
     app: &App,
     test: &str,
@@ -228,7 +239,8 @@ pub(in crate::api) async fn lacked(
     let earlier = latest.first().map(|run| Variables::shown(&run.variables)).unwrap_or_default();
     let variables = missing.iter().map(|name| MissingVariable {
         key: name.clone(),
-        default_value: earlier.get(name).map(ToOwned::to_owned),
+        default_value: earlier.get(name).filter(|_| !earlier.is_secret(name)).map(ToOwned::to_owned),
+        kind: earlier.is_secret(name).then_some("secret"),
     });
     Ok(MissingVariables { test_id: unscoped(test).to_owned(), variables: variables.collect() })
 }

@@ -8,6 +8,7 @@ use futures_util::{SinkExt, StreamExt};
 use http::HeaderMap;
 use reqwest::Method;
 use serde_json::{Value, json};
+use sqlx::Connection as _;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{Bench, MASK, SECRET, assert_hidden, set};
@@ -65,6 +66,31 @@ impl Bench {
         let found: Value = serde_json::from_str(&text).unwrap();
         found["items"].as_array().or(found["spansIds"].as_array()).map_or(0, Vec::len)
     }
+}
+
+#[tokio::test]
+async fn a_run_with_secrets_that_no_key_opens_breaks_no_list_and_shows_none() {
+    let database = Database::file();
+    let (bench, trace) = leaked(&database).await;
+    let other = "0af7651916cd43dd8448eb211c80319c";
+    let span = json!({
+        "traceId": other, "spanId": "00f067aa0ba902b7", "name": "work", "kind": 2,
+        "startTimeUnixNano": "1700000000000000000", "endTimeUnixNano": "1700000000100000000",
+    });
+    let resource = json!({ "attributes": [{ "key": "service.name", "value": { "stringValue": "worker" } }] });
+    let spans = json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "spans": [span] }] }] });
+    let (status, text) = bench.send(Method::POST, "/v1/traces", "*/*", &spans.to_string()).await;
+    assert!(status.is_success(), "{text}");
+
+    let mut connection = sqlx::AnyConnection::connect(&database.url).await.unwrap();
+    let damage = r#"UPDATE runs SET variables = '{"PASSWORD":{"secret":"sealed:1:AAAA"}}'"#;
+    sqlx::query(damage).execute(&mut connection).await.unwrap();
+    for (path, part) in [("/api/traces", other), ("/api/services", "worker")] {
+        let listed = bench.get(path).await.to_string();
+        assert!(listed.contains(part) && !listed.contains(&trace), "{listed}");
+        assert_hidden(path, &listed);
+    }
+    bench.server.shutdown().await;
 }
 
 async fn a_trace_with_a_secret_in_all_its_parts_shows_it_nowhere(database: &Database) {

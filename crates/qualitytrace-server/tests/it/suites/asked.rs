@@ -12,6 +12,8 @@ use crate::databases::{Database, on_every_database};
 
 on_every_database!(
     what_a_test_lacks_is_said_before_it_runs,
+    a_mask_is_no_value_of_a_variable,
+    a_run_says_what_it_was_given_beside_its_set,
     a_run_is_held_to_its_gates_and_keeps_the_words_about_it,
     a_test_that_is_edited_while_it_runs_is_judged_as_it_was,
     what_was_asked_for_is_done_although_the_client_went_away,
@@ -43,6 +45,57 @@ async fn what_a_test_lacks_is_said_before_it_runs(database: &Database) {
     let given = json!({ "variables": [{ "key": "WHO", "value": "a" }, { "key": "TAIL", "value": "-b" }] });
     assert_eq!(bench.run_test("t", &given).await["outputs"][0]["value"], "a-b");
     assert_eq!(subject.calls(), ["a-b"]);
+    bench.server.shutdown().await;
+}
+
+async fn a_mask_is_no_value_of_a_variable(database: &Database) {
+    let (bench, subject) = (Bench::new(database).await, Subject::start().await);
+    bench.stored("tests", &test(&subject, "t", "/value/${var:KEY}", &json!({}))).await;
+    bench.suite(json!({ "id": "s", "name": "S", "steps": ["t"] })).await;
+    for (path, kind) in [("tests/t", "raw"), ("tests/t", "secret"), ("testsuites/s", "secret")] {
+        let masked = json!({ "variables": [{ "key": "KEY", "value": "********", "type": kind }] });
+        let refused = bench.post(&format!("/api/{path}/run"), &masked).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
+        assert!(refused.text.contains("the variable `KEY` is masked"), "{}", refused.text);
+    }
+    assert_eq!(subject.calls(), [""; 0]);
+    // The mask is not offered as a default either, and the client learns that it asks for a secret.
+    bench.run_test("t", &json!({ "variables": [{ "key": "KEY", "value": "k", "type": "secret" }] })).await;
+    let refused = bench.post("/api/tests/t/run", &json!({})).await.json();
+    assert_eq!(refused["missingVariables"][0]["variables"], json!([{ "key": "KEY", "type": "secret" }]));
+    bench.server.shutdown().await;
+}
+
+async fn a_run_says_what_it_was_given_beside_its_set(database: &Database) {
+    let (bench, subject) = (Bench::new(database).await, Subject::start().await);
+    let values =
+        json!([{ "key": "WHO", "value": "a" }, { "key": "KEY", "value": "of-set", "type": "secret" }]);
+    bench
+        .stored(
+            "variablesets",
+            &json!({ "type": "VariableSet", "spec": { "id": "set", "name": "Set", "values": values } }),
+        )
+        .await;
+    let more = json!({ "outputs": output("ID") });
+    bench.stored("tests", &test(&subject, "t", "/value/${var:WHO}${var:TAIL}", &more)).await;
+    bench.suite(json!({ "id": "s", "name": "S", "steps": ["t", "t"] })).await;
+    let body = json!({ "variableSetId": "set", "variables": [
+        { "key": "TAIL", "value": "-b" },
+        { "key": "EXTRA", "value": "of-client", "type": "secret" },
+        { "key": "ID", "value": "mine" },
+        { "key": "KEY", "value": "********", "type": "secret" },
+    ] });
+    // The output of this name replaces its value among the others.
+    let given =
+        json!([{ "key": "TAIL" }, { "key": "EXTRA", "type": "secret" }, { "key": "ID", "value": "mine" }]);
+    let run = bench.run_test("t", &body).await;
+    assert_eq!((&run["variableSet"]["id"], &run["variableSet"]["given"]), (&json!("set"), &given), "{run}");
+    let run = bench.run_suite("s", &body).await;
+    assert_eq!(run["variableSet"]["given"], given, "{run}");
+    // A step has the outputs of earlier steps, and whatever else replaced a value of the set.
+    let step = &run["steps"][1]["variableSet"]["given"];
+    let names: Vec<_> = step.as_array().unwrap().iter().map(|one| one["key"].as_str().unwrap()).collect();
+    assert_eq!(names, ["WHO", "TAIL", "EXTRA", "ID"], "{run}");
     bench.server.shutdown().await;
 }
 
