@@ -5,6 +5,7 @@ mod check;
 mod completion;
 mod config;
 mod configure;
+mod confirm;
 mod dashboard;
 mod data_store;
 mod database;

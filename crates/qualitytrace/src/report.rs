@@ -20,6 +20,7 @@ pub(crate) mod waterfall;
 use std::borrow::Cow;
 use std::time::Duration;
 
+use qualitytrace_core::series::Attempts;
 use qualitytrace_server::wire::{self, RunEventKind};
 
 use crate::client::Flakiness;
@@ -53,6 +54,8 @@ pub(crate) struct TestReport {
     pub(crate) outcome: Outcome,
     /// The runs before this one, when the test was run more than once.
     pub(crate) earlier: Vec<TestReport>,
+    /// How often the test was to be run.
+    pub(crate) attempts: Attempts,
     /// How often the test was flaky lately; only known when it was run more than once.
     pub(crate) flakiness: Option<Flakiness>,
     pub(crate) run: u64,
@@ -74,8 +77,8 @@ pub(crate) struct TestReport {
     pub(crate) confirm: Option<Duration>,
     /// Whether the run ended without any span of its trace.
     pub(crate) has_no_trace: bool,
-    /// Whether spans came after the verdict and changed it.
-    pub(crate) is_corrected: bool,
+    /// How often spans came after the verdict and changed it.
+    pub(crate) corrections: usize,
     /// Required gates that did not pass, other than the specs.
     pub(crate) failed_gates: Vec<FailedGate>,
     /// The required gates that passed, where the specs are not required.
@@ -190,6 +193,7 @@ impl TestReport {
             part: None,
             outcome: Outcome::Skipped,
             earlier: Vec::new(),
+            attempts: Attempts::default(),
             flakiness: None,
             run: 0,
             trace_id: String::new(),
@@ -202,7 +206,7 @@ impl TestReport {
             is_open: false,
             confirm: None,
             has_no_trace: false,
-            is_corrected: false,
+            corrections: 0,
             failed_gates: Vec::new(),
             instead_of_specs: None,
             notes: Vec::new(),
@@ -236,7 +240,7 @@ impl TestReport {
         let mut was_stopped = false;
         let mut trace_id = trace_id;
         let (debts, expected) = debts(events);
-        let (mut notes, mut is_corrected) = (Vec::new(), false);
+        let (mut notes, mut corrections) = (Vec::new(), 0);
         let mut marks = Marks::default();
         let (mut confirm, mut is_confirmed, mut has_no_trace) = (None, false, false);
         let (mut undecided, mut is_owed) = (Vec::new(), false);
@@ -245,7 +249,7 @@ impl TestReport {
             match &event.what {
                 RunEventKind::Judged { verdict } => ending = Ending::Judged(brief::verdict(verdict)),
                 RunEventKind::Late { spans, before, verdict } => {
-                    is_corrected = true;
+                    corrections += 1;
                     notes.push(if has_no_trace {
                         let came = counted(*spans, "span");
                         format!("corrected: {came} came after the run had ended without a trace")
@@ -325,7 +329,7 @@ impl TestReport {
             is_open: is_owed && !is_confirmed,
             confirm,
             has_no_trace,
-            is_corrected,
+            corrections,
             notes: if is_judged { notes.into_iter().chain(gates.notes).collect() } else { notes },
             failed_gates: if is_judged { gates.failed } else { Vec::new() },
             instead_of_specs: (!gates.requires_specs).then_some(gates.passing),

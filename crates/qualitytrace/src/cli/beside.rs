@@ -127,7 +127,7 @@ fn name(set: &VariableSet) -> &str {
 
 fn read_set(path: &Path) -> anyhow::Result<VariableSet> {
     let file = File::read(path)?;
-    terminal::out(&file.complaints());
+    terminal::err(&file.complaints());
     if !file.is_usable() {
         bail!("the variable set {} cannot be used", path.display());
     }

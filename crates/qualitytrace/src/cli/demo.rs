@@ -146,7 +146,8 @@ async fn rounds(
 ) -> anyhow::Result<Exit> {
     let files =
         EXAMPLES.map(|example| File::parse(&Path::new(FOLDER).join(example.file), example.text.to_owned()));
-    let plan = Plan::of(files.into(), |_| None)?.context("the built-in examples cannot be used")?;
+    let plan =
+        Plan::of(files.into(), |_| None, terminal::out)?.context("the built-in examples cannot be used")?;
     let client = Client::new(&server.to_string())?.with_token(Some(token.text()));
     let variables = vec![("GATEWAY".to_owned(), shop.gateway_url().to_owned())];
     let required_gates = client.usual_gates().await?;

@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use anyhow::Context as _;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, TryStreamExt};
-use qualitytrace_core::wait::CONFIRM;
+use qualitytrace_core::series::Attempts;
 use qualitytrace_server::wire::suite::{Part, Step, SuiteEventKind};
 use qualitytrace_server::wire::{self, series};
-use tokio::time::Instant;
 
 use super::interrupt::Interrupt;
 use super::parallel::{TriggerLimit, UnderWay};
@@ -19,8 +17,31 @@ use crate::client::{Client, StartedRun, Wanted};
 use crate::report::progress::Progress;
 use crate::report::{self, Ending, Level, Outcome, TestReport};
 
-/// How often a failure is checked again while it is being confirmed.
-const CONFIRM_INTERVAL: Duration = Duration::from_millis(250);
+/// How a series of runs ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SeriesEnd {
+    pub(super) attempts: Attempts,
+    pub(super) outcome: Outcome,
+}
+
+impl SeriesEnd {
+    /// The end of a series that is over.
+    pub(super) fn of(series: &series::Series) -> Self {
+        let outcome = series.outcome.unwrap_or(series::Outcome::Broken);
+        Self {
+            attempts: Attempts { retries: series.retries, repeat: series.repeat },
+            outcome: Outcome::of(outcome, series.recovered),
+        }
+    }
+
+    /// The end of a step.
+    pub(super) fn of_step(step: &Step, outcome: series::Outcome, recovered: bool) -> Self {
+        Self {
+            attempts: Attempts { retries: step.retries, repeat: step.repeat },
+            outcome: Outcome::of(outcome, recovered),
+        }
+    }
+}
 
 /// What all runs share.
 #[derive(Debug, Clone, Copy)]
@@ -148,7 +169,7 @@ async fn steps(
             }
             SuiteEventKind::StepEnded { step, outcome, recovered, message, .. } => {
                 let (step, runs) = (planned(&steps, step)?, runs.remove(&step).unwrap_or_default());
-                let ended = Some((outcome, recovered));
+                let ended = Some(SeriesEnd::of_step(step, outcome, recovered));
                 let mut report = self::report(context, &step.title, &step.test, &runs, ended, None).await?;
                 if let Some(message) = message {
                     report.ending = Ending::Broken(report::brief(&message));
@@ -248,7 +269,7 @@ pub(super) async fn report(
     name: &str,
     id: &str,
     runs: &[(u64, String)],
-    ended: Option<(series::Outcome, bool)>,
+    ended: Option<SeriesEnd>,
     mut trigger: Option<UnderWay<'_>>,
 ) -> anyhow::Result<TestReport> {
     let mut reports = Vec::new();
@@ -271,8 +292,8 @@ pub(super) async fn report(
     };
     report.earlier = reports;
     report.link = (has_page && report.run > 0).then(|| client.page_of_run(&report.id, report.run));
-    if let Some((outcome, recovered)) = ended {
-        report.outcome = Outcome::of(outcome, recovered);
+    if let Some(SeriesEnd { attempts, outcome }) = ended {
+        (report.attempts, report.outcome) = (attempts, outcome);
     }
     if report.outcome != Outcome::Passed || progress.level() == Level::Details {
         report.trace = client.trace(&report.trace_id).await?;
@@ -281,98 +302,6 @@ pub(super) async fn report(
         report.flakiness = client.flakiness(id).await?;
     }
     Ok(report)
-}
-
-/// Checks the verdict of a test again: once, or, if it failed because spans are missing, until they are known to be
-/// absent, and no later than `until`.
-pub(super) async fn confirmed(context: RunContext<'_>, report: TestReport, until: Instant) -> TestReport {
-    let mut report = again(context, report).await;
-    if !rests_on_absence(&report) || Instant::now() >= until {
-        return report;
-    }
-    let _shown = context.progress.confirming(&report.name, until.into_std());
-    while rests_on_absence(&report) && Instant::now() < until && !context.interrupt.is_raised() {
-        tokio::time::sleep_until(until.min(Instant::now() + CONFIRM_INTERVAL)).await;
-        report = again(context, report).await;
-    }
-    report
-}
-
-/// Whether more spans could make a failed test pass: there was no trace, or only specs failed that select nothing or
-/// too little, the trace was incomplete when it was judged, and the absence of the rest is not proven.
-fn rests_on_absence(report: &TestReport) -> bool {
-    let Ending::Judged(verdict) = &report.ending else { return report.has_no_trace };
-    let mut failed = verdict.specs.iter().filter(|spec| spec.outcome == wire::Outcome::Failed).peekable();
-    report.outcome == Outcome::Failed
-        && report.is_open
-        && failed.peek().is_some()
-        && failed.all(|spec| {
-            let title = if spec.name.is_empty() { &spec.selector } else { &spec.name };
-            let wants_more = report.undecided.iter().any(|open| open.contains(&format!("`{title}`")));
-            let is_valid = spec.problem.as_deref().is_none_or(|why| !why.contains("invalid"));
-            (spec.selected == 0 || wants_more) && is_valid
-        })
-}
-
-/// Checks a test again that was judged while others were running: late spans may have changed the verdict, which is
-/// then shown.
-pub(super) async fn again(context: RunContext<'_>, mut report: TestReport) -> TestReport {
-    if !matches!(report.ending, Ending::Judged(_)) && !report.has_no_trace {
-        return report;
-    }
-    // If the server no longer answers, the earlier verdict stays.
-    let events: Result<Vec<_>, _> = context.client.events(&report.id, report.run).try_collect().await;
-    let late = TestReport::fold(
-        report.name.clone(),
-        report.id.clone(),
-        report.run,
-        report.trace_id.clone(),
-        &events.unwrap_or_default(),
-        context.wanted.gates(),
-    );
-    if !late.is_corrected || report.is_corrected {
-        report.is_open &= late.is_open;
-        return report;
-    }
-    report = TestReport {
-        ending: late.ending,
-        notes: late.notes,
-        has_no_trace: false,
-        is_open: late.is_open,
-        failed_gates: late.failed_gates,
-        is_corrected: true,
-        ..report
-    };
-    if report.earlier.is_empty() {
-        report.outcome = late.outcome;
-    }
-    if report.outcome != Outcome::Passed && report.trace.is_none() {
-        report.trace = context.client.trace(&report.trace_id).await.unwrap_or_default();
-    }
-    context.progress.corrected(&report);
-    report
-}
-
-/// Waits while more spans could make a failed run pass: until they are known to be absent, and no longer than
-/// `confirm`, or than its polling profile says.
-pub(super) async fn until_certain(
-    client: &Client,
-    gates: &[String],
-    (test, run): (&str, u64),
-    confirm: Option<Duration>,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
-    let mut began = None;
-    loop {
-        let events: Vec<_> = client.events(test, run).try_collect().await?;
-        let report = TestReport::fold(String::new(), test.to_owned(), run, String::new(), &events, gates);
-        let began = *began.get_or_insert_with(Instant::now);
-        let until = began + confirm.or(report.confirm).unwrap_or(CONFIRM);
-        if !rests_on_absence(&report) || Instant::now() >= until || interrupt.is_raised() {
-            return Ok(());
-        }
-        tokio::time::sleep_until(until.min(Instant::now() + CONFIRM_INTERVAL)).await;
-    }
 }
 
 impl TestReport {

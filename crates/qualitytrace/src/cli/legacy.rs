@@ -12,10 +12,11 @@ use clap::Args;
 use futures_util::TryStreamExt;
 use qualitytrace_core::definition::Kind;
 use qualitytrace_server::wire::series::Series;
-use qualitytrace_server::wire::suite::SuiteEventKind;
+use qualitytrace_server::wire::suite::{Part, SuiteEventKind};
 
 use super::Exit;
-use super::follow;
+use super::confirm::until_certain;
+use super::follow::SeriesEnd;
 use super::interrupt::Interrupt;
 use super::plan::StoredRunnable;
 use super::target::Output;
@@ -137,6 +138,10 @@ pub(crate) struct Manner<'a> {
     pub(crate) junit: Option<&'a Path>,
     /// How long failures by absence are checked again; `None` leaves it to the polling profiles.
     pub(crate) confirm: Option<Duration>,
+    /// Whether nothing new begins after one that did not pass.
+    pub(crate) fail_fast: bool,
+    /// Whether a test that passed only after a retry counts as failed.
+    pub(crate) fail_on_flaky: bool,
 }
 
 /// Runs them one after the other, and prints the result of each.
@@ -144,17 +149,17 @@ pub(crate) async fn run(
     client: &Client,
     runnables: &[StoredRunnable],
     mut wanted: Wanted,
-    Manner { output, skip_wait, junit, confirm }: Manner<'_>,
+    Manner { output, skip_wait, junit, confirm, fail_fast, fail_on_flaky }: Manner<'_>,
 ) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::listen();
     let (mut ended, mut reports) = (Vec::new(), Vec::new());
     for runnable in runnables {
-        if interrupt.is_raised() {
+        if interrupt.is_raised() || (fail_fast && !ended.iter().all(Ended::passed)) {
             break;
         }
         let run = start(client, runnable, &mut wanted).await?;
         let gates = wanted.gates().to_vec();
-        let certainty = Certainty { client, gates: &gates, confirm, interrupt: &interrupt };
+        let certainty = Certainty { client, gates: &gates, confirm, fail_on_flaky, interrupt: &interrupt };
         let result = if runnable.is_suite {
             suite(certainty, &runnable.id, &run, skip_wait).await?
         } else {
@@ -246,7 +251,7 @@ impl Ended {
     fn is_inconclusive(&self) -> bool {
         match self {
             Self::Test(test) => test.is_inconclusive(),
-            Self::Suite(suite) => suite.steps.iter().all(|test| test.passed() || test.is_inconclusive()),
+            Self::Suite(suite) => suite.is_inconclusive(),
         }
     }
 }
@@ -257,14 +262,29 @@ struct Certainty<'a> {
     client: &'a Client,
     gates: &'a [String],
     confirm: Option<Duration>,
+    fail_on_flaky: bool,
     interrupt: &'a Interrupt,
 }
 
 impl Certainty<'_> {
-    /// Follows a run to its end, and further while missing spans could make it pass.
-    async fn run(self, test: &str, run: u64) -> anyhow::Result<EndedRun> {
-        follow::until_certain(self.client, self.gates, (test, run), self.confirm, self.interrupt).await?;
-        self.client.run(test, run).await
+    /// Follows the runs of a test to their end, and further while missing spans could make it pass. Returns the last
+    /// run, and the outcome over all of them; without `ended` there is only one.
+    async fn runs(
+        self,
+        test: &str,
+        runs: &[u64],
+        ended: Option<SeriesEnd>,
+    ) -> anyhow::Result<(EndedRun, Outcome)> {
+        let Self { client, gates, confirm, interrupt, .. } = self;
+        let outcome = until_certain(client, gates, (test, runs), ended, confirm, interrupt).await?;
+        let last = runs.last().copied().unwrap_or_default();
+        Ok((client.run(test, last).await?, self.counted(outcome)))
+    }
+
+    /// The outcome as it counts.
+    fn counted(self, outcome: Outcome) -> Outcome {
+        let is_refused = self.fail_on_flaky && outcome == Outcome::Flaky { recovered: true };
+        if is_refused { Outcome::Flaky { recovered: false } } else { outcome }
     }
 }
 
@@ -279,20 +299,20 @@ async fn test(
     let (name, titles) = definition(client, Kind::Test, id).await?;
     if skip_wait {
         let ended = EndedRun { trace_id: run.trace_id.clone(), ..EndedRun::default() };
-        return Ok(TestResult::new(&client.page(), id, run.number, name, titles, ended, true));
+        return Ok(TestResult::new(&client.page(), id, run.number, name, titles, ended, Outcome::Passed));
     }
     let end = async {
         let series = if run.series.is_some() { Some(series(client, id, run.number).await?) } else { None };
-        let attempts = series.as_ref().map(|series| series.runs.as_slice()).unwrap_or_default();
-        let last = attempts.last().map_or(run.number, |attempt| attempt.run);
-        let ended = certainty.run(id, last).await?;
-        let passes = |series: Series| Some(Outcome::of(series.outcome?, series.recovered).is_pass());
-        let all_count = series.and_then(passes).unwrap_or(true);
-        anyhow::Ok((last, ended, all_count))
+        let runs: Vec<u64> = match &series {
+            Some(series) => series.runs.iter().map(|attempt| attempt.run).collect(),
+            None => vec![run.number],
+        };
+        let (ended, outcome) = certainty.runs(id, &runs, series.as_ref().map(SeriesEnd::of)).await?;
+        anyhow::Ok((runs.last().copied().unwrap_or(run.number), ended, outcome))
     };
     let followed = interrupt.follow(end, async || client.stop(id, run).await).await;
-    let (last, ended, all_count) = followed.with_context(|| client.unfinished_test(id, run.number))?;
-    Ok(TestResult::new(&client.page(), id, last, name, titles, ended, all_count))
+    let (last, ended, outcome) = followed.with_context(|| client.unfinished_test(id, run.number))?;
+    Ok(TestResult::new(&client.page(), id, last, name, titles, ended, outcome))
 }
 
 /// Waits for the end of a series.
@@ -317,14 +337,22 @@ async fn suite(
     let Certainty { client, interrupt, .. } = certainty;
     let (name, _) = definition(client, Kind::TestSuite, id).await?;
     let link = format!("{}/testsuite/{id}/run/{}", client.page(), run.number);
-    let mut result = SuiteResult { name, link, steps: Vec::new(), error: None, is_running: skip_wait };
+    let mut result = SuiteResult {
+        name,
+        link,
+        steps: Vec::new(),
+        error: None,
+        is_setup_open: false,
+        is_running: skip_wait,
+    };
     if skip_wait {
         return Ok(Ended::Suite(result));
     }
     let end = async {
-        steps(client, id, run, &mut result).await?;
-        for step in result.steps.iter_mut().filter(|step| !step.passed()) {
-            step.renew(certainty.run(&step.id, step.run).await?);
+        let ended = steps(certainty, id, run, &mut result).await?;
+        for (step, (runs, end)) in result.steps.iter_mut().zip(ended).filter(|(step, _)| !step.passed()) {
+            let (ended, outcome) = certainty.runs(&step.id, &runs, Some(end)).await?;
+            step.renew(ended, outcome);
         }
         anyhow::Ok(())
     };
@@ -333,29 +361,37 @@ async fn suite(
     Ok(Ended::Suite(result))
 }
 
-async fn steps(client: &Client, id: &str, run: &StartedRun, result: &mut SuiteResult) -> anyhow::Result<()> {
+/// Follows the steps of a suite. Returns the runs of each step of the result, and how they ended.
+async fn steps(
+    certainty: Certainty<'_>,
+    id: &str,
+    run: &StartedRun,
+    result: &mut SuiteResult,
+) -> anyhow::Result<Vec<(Vec<u64>, SeriesEnd)>> {
+    let client = certainty.client;
+    let mut ended_steps = Vec::new();
     let mut events = std::pin::pin!(client.suite_events(id, run.number));
     let mut planned = Vec::new();
-    let mut runs = Vec::new();
+    let mut runs: Vec<Vec<u64>> = Vec::new();
     while let Some(event) = events.try_next().await? {
         match event.what {
             SuiteEventKind::Planned { steps } => {
-                runs = vec![None; steps.len()];
+                runs = vec![Vec::new(); steps.len()];
                 planned = steps;
             }
-            SuiteEventKind::StepStarted { step, run, attempt, .. } => {
-                runs.get_mut(step).into_iter().for_each(|known| *known = Some((run, attempt)));
+            SuiteEventKind::StepStarted { step, run, .. } => {
+                runs.get_mut(step).into_iter().for_each(|known| known.push(run));
             }
             SuiteEventKind::StepEnded { step, outcome, recovered, .. } => {
-                let (Some(step), Some(Some((run, attempt)))) = (planned.get(step), runs.get(step)) else {
-                    continue;
-                };
+                let (Some(step), Some(runs)) = (planned.get(step), runs.get(step)) else { continue };
+                let Some(run) = runs.last() else { continue };
+                let end = SeriesEnd::of_step(step, outcome, recovered);
+                result.is_setup_open |= step.role == Part::Setup && end.outcome == Outcome::Inconclusive;
                 let (name, titles) = definition(client, Kind::Test, &step.test).await?;
                 let ended = client.run(&step.test, *run).await?;
-                // The only run of a step may still be corrected.
-                let counts = *attempt == 1 || Outcome::of(outcome, recovered).is_pass();
-                let page = client.page();
-                result.steps.push(TestResult::new(&page, &step.test, *run, name, titles, ended, counts));
+                let (page, outcome) = (client.page(), certainty.counted(end.outcome));
+                result.steps.push(TestResult::new(&page, &step.test, *run, name, titles, ended, outcome));
+                ended_steps.push((runs.clone(), end));
             }
             SuiteEventKind::Ended { passed, message } => result.error = message.filter(|_| !passed),
             SuiteEventKind::Interrupted => {
@@ -364,7 +400,7 @@ async fn steps(client: &Client, id: &str, run: &StartedRun, result: &mut SuiteRe
             SuiteEventKind::StepsSkipped { .. } | SuiteEventKind::Stopping | SuiteEventKind::Resumed => {}
         }
     }
-    Ok(())
+    Ok(ended_steps)
 }
 
 /// The name of a test or suite, and the titles of the specs of a test.

@@ -10,14 +10,14 @@ use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use qualitytrace_core::definition::{Format, Resource, Spec, Test, TestSuite};
 use qualitytrace_core::suite;
 use qualitytrace_core::wait::CONFIRM;
-use qualitytrace_server::wire::series;
 use tokio::time::Instant;
 
 use super::Exit;
+use super::confirm;
 use super::files::ids::IdWriter;
 use super::files::references::{self, step_path};
 use super::files::{self, File, NoDefinition};
-use super::follow::{self, Halt, RunContext};
+use super::follow::{self, Halt, RunContext, SeriesEnd};
 use super::interrupt::Interrupt;
 use super::parallel::{TriggerLimit, UnderWay};
 use super::selection::{self, Candidate};
@@ -94,18 +94,19 @@ pub(crate) struct StoredRunnable {
 }
 
 impl Plan {
-    /// Plans the tests of these files. Returns `None` when they have errors, which are printed.
+    /// Plans the tests of these files. Returns `None` when they have errors. `print` gets the diagnostics.
     ///
     /// Tests that are steps of one of the suites run in that suite only: they may need its outputs.
     /// `value` are the variables of the environment for files of steps.
     pub(crate) fn of(
         mut files: Vec<File>,
         value: impl Fn(&str) -> Option<String>,
+        print: fn(&str),
     ) -> anyhow::Result<Option<Self>> {
         read_missing_steps(&mut files, value);
         files::find_twins(&mut files);
         for file in &files {
-            terminal::out(&file.complaints());
+            print(&file.complaints());
         }
         if !files.iter().all(File::is_usable) {
             return Ok(None);
@@ -193,6 +194,7 @@ impl Plan {
         all.ids.extend(found.suite.id.clone());
         all.words.extend(all.ids.iter().chain([&found.suite.name]).cloned());
         all.paths.push(file.path.clone());
+        all.paths.extend(references::paths(file, &file.reading.documents[found.document]));
         all.tags.extend(found.suite.tags.iter().cloned());
         for (_, test) in &found.tests {
             let step = self.candidate_of_test(&self.tests[*test]);
@@ -279,7 +281,7 @@ impl Plan {
             let began = Instant::now();
             let again = reports.into_iter().flatten().map(|report| {
                 let until = began + manner.confirm.or(report.confirm).unwrap_or(CONFIRM);
-                follow::confirmed(context, report, until)
+                confirm::confirmed(context, report, until)
             });
             Ok(futures_util::stream::iter(again).buffered(manner.parallel.max(1)).collect().await)
         };
@@ -426,7 +428,7 @@ async fn follow_test(
     let end = async {
         if run.series.is_some() {
             let series = follow::series(context, name, id, run.number, trigger).await?;
-            let ended = (series.outcome.unwrap_or(series::Outcome::Broken), series.recovered);
+            let ended = SeriesEnd::of(&series);
             let attempts: Vec<_> = series.runs.into_iter().map(|run| (run.run, run.trace_id)).collect();
             follow::report(context, name, id, &attempts, Some(ended), None).await
         } else {
@@ -459,10 +461,7 @@ fn read_missing_steps(files: &mut Vec<File>, value: impl Fn(&str) -> Option<Stri
     for at in 0..files.len() {
         let is_known = |path: &Path| files.iter().any(|file| same_file(&file.path, path));
         let missing = references::missing_steps(&files[at], is_known);
-        for (_, suite) in suites(&files[at]) {
-            let steps = suite.all_steps();
-            paths.extend(steps.filter_map(|step| step_path(&files[at].path, step)));
-        }
+        paths.extend(references::step_paths(&files[at]));
         files[at].reading.diagnostics.extend(missing);
     }
     for path in paths {

@@ -1,15 +1,69 @@
-//! `--report FORMAT[=FILE]`: reports of a run besides the one at the terminal, several at once.
+//! `--junit FILE` and `--report FORMAT[=FILE]`: reports of a run besides the one at the terminal, several at once.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use clap::Args;
 
 use super::files;
 use crate::report::{self, TestReport};
 use crate::terminal;
+
+/// The reports of a run.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(crate) struct Options {
+    /// Write a JUnit report
+    #[arg(long, short = 'j', value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Write more reports: junit, json, tap, html, markdown, github, each to a file or to standard output; several are
+    /// separated by commas
+    #[arg(long = "report", value_name = "FORMAT[=FILE],...", value_delimiter = ',')]
+    reports: Vec<Wanted>,
+    /// Whether they are those of the project file.
+    #[arg(skip)]
+    pub(crate) are_of_project: bool,
+}
+
+impl Options {
+    /// Whether standard output belongs to one of them.
+    pub(crate) fn take_output(&self) -> bool {
+        self.reports.iter().any(Wanted::takes_output)
+    }
+
+    /// Fails if a file cannot be written, as far as that can be checked beforehand.
+    pub(crate) fn require_writable(&self) -> anyhow::Result<()> {
+        if let Some(file) = &self.junit {
+            files::require_writable(file).with_context(|| format!("--junit {}", file.display()))?;
+        }
+        self.reports.iter().try_for_each(Wanted::require_writable)
+    }
+
+    /// Fails on reports that do not go with Tracetest's result text. Those of the project file are meant for its other
+    /// runs.
+    pub(crate) fn require_only_junit(&self) -> anyhow::Result<()> {
+        if self.reports.is_empty() {
+            return Ok(());
+        }
+        if !self.are_of_project {
+            bail!("--report goes with `qualitytrace run FILE`; leave out -f or --id, or use --junit FILE");
+        }
+        terminal::err(
+            "with -f and --id, the `reports` of the project file are not written; --junit FILE is\n",
+        );
+        Ok(())
+    }
+
+    /// Writes all of them; returns what could not be written.
+    pub(crate) fn write(&self, reports: &[TestReport], took: Duration) -> Vec<anyhow::Error> {
+        let junit = self.junit.clone().map(Wanted::junit);
+        let wanted = self.reports.iter().chain(&junit);
+        wanted.filter_map(|wanted| wanted.write(reports, took).err()).collect()
+    }
+}
 
 /// A report to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +110,7 @@ impl FromStr for Wanted {
 
 impl Wanted {
     /// A JUnit report.
-    pub(crate) const fn junit(file: PathBuf) -> Self {
+    const fn junit(file: PathBuf) -> Self {
         Self { format: Format::Junit, file: Some(file) }
     }
 

@@ -108,13 +108,8 @@ pub(crate) struct Options {
     /// Show only what did not pass, and the summary
     #[arg(long, short = 'q', conflicts_with = "verbose")]
     failures_only: bool,
-    /// Write a JUnit report
-    #[arg(long, short = 'j', value_name = "FILE")]
-    junit: Option<PathBuf>,
-    /// Write more reports: junit, json, tap, html, markdown, github, each to a file or to standard output; several are
-    /// separated by commas
-    #[arg(long = "report", value_name = "FORMAT[=FILE],...", value_delimiter = ',')]
-    reports: Vec<reports::Wanted>,
+    #[command(flatten)]
+    reports: reports::Options,
 }
 
 impl Options {
@@ -141,11 +136,21 @@ impl Options {
     /// How much is shown of tests as they end.
     fn level(&self) -> Level {
         match (self.failures_only, self.target.verbose) {
-            _ if self.reports.iter().any(reports::Wanted::takes_output) => Level::Nothing,
+            _ if self.takes_output() => Level::Nothing,
             (true, _) => Level::Failures,
             (false, true) => Level::Details,
             (false, false) => Level::Usual,
         }
+    }
+
+    /// Whether standard output belongs to a report or a result that a program reads.
+    fn takes_output(&self) -> bool {
+        self.reports.take_output() || self.target.output.is_some_and(|output| output != Output::Pretty)
+    }
+
+    /// Prints diagnostics of the files, away from an output that a program reads.
+    fn print_diagnostics(&self) -> fn(&str) {
+        if self.takes_output() { terminal::err } else { terminal::out }
     }
 
     /// Takes over what flags cannot say of the project file. `given` has its other values as defaults.
@@ -155,6 +160,7 @@ impl Options {
             // A server that the user has configured for other projects is not meant.
             self.local |= self.target.named_server().is_none();
         }
+        self.reports.are_of_project = given.value_source("reports") == Some(ValueSource::DefaultValue);
         self.variables.of_project.clone_from(&project.variables);
         self.project = Some(project);
     }
@@ -163,7 +169,7 @@ impl Options {
     fn asked(&self) -> anyhow::Result<Asked> {
         let asked = self.legacy.asked(&self.paths, Path::exists);
         let mut wrong = asked.as_ref().err().cloned().unwrap_or_default();
-        if self.legacy.skip_result_wait && self.junit.is_some() {
+        if self.legacy.skip_result_wait && self.reports.junit.is_some() {
             wrong.push("[junit] --junit option is incompatible with --skip-result-wait option".to_owned());
         }
         let names: Vec<&str> = Gate::ALL.iter().map(|gate| gate.as_str()).collect();
@@ -248,14 +254,15 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
     options.with.check()?;
     let server = options.server()?;
     options.windows.check(server.is_none())?;
-    for (flag, file) in [("--learned", &options.learned), ("--junit", &options.junit)] {
-        if let Some(file) = file {
-            files::require_writable(file).with_context(|| format!("{flag} {}", file.display()))?;
-        }
+    if let Some(file) = &options.learned {
+        files::require_writable(file).with_context(|| format!("--learned {}", file.display()))?;
     }
-    options.reports.iter().try_for_each(reports::Wanted::require_writable)?;
+    options.reports.require_writable()?;
     if let Some(server) = &server {
         options.require_own_server(server)?;
+    }
+    if matches!((&asked, &server), (Asked::Stored { .. }, _) | (Asked::Files(_), Some(_))) {
+        options.reports.require_only_junit()?;
     }
     let given = options.variables.read()?;
     match (asked, server) {
@@ -296,8 +303,8 @@ async fn run_files(
     }
     let value = |name: &str| given.value(name);
     // Tracetest ends with 1 where a file is there and cannot be used.
-    let plan = Plan::of(files::read_all(files, value)?, value).map_err(|error| anyhow!("{error:#}"))?;
-    let Some(mut plan) = plan else { return Ok(Exit::Error) };
+    let plan = Plan::of(files::read_all(files, value)?, value, options.print_diagnostics());
+    let Some(mut plan) = plan.map_err(|error| anyhow!("{error:#}"))? else { return Ok(Exit::Error) };
     plan.select(&options.selection, &[])?;
     if options.selection.list {
         return Ok(plan.list());
@@ -317,8 +324,10 @@ async fn run_stored(
     let manner = legacy::Manner {
         output: options.target.output.unwrap_or(Output::Pretty),
         skip_wait: options.legacy.skip_result_wait,
-        junit: options.junit.as_deref(),
+        junit: options.reports.junit.as_deref(),
         confirm: options.confirm,
+        fail_fast: options.selection.fail_fast,
+        fail_on_flaky: options.fail_on_flaky,
     };
     legacy::run(client, stored, wanted, manner).await
 }
@@ -334,7 +343,7 @@ async fn run_paths(
         bail!("--output json and yaml need -f FILE and a server; --report json writes a report for programs");
     }
     let value = |name: &str| given.value(name);
-    let Some(mut plan) = Plan::of(files::read_all(paths, value)?, value)? else {
+    let Some(mut plan) = Plan::of(files::read_all(paths, value)?, value, options.print_diagnostics())? else {
         return Ok(Exit::Definition);
     };
     plan.select(&options.selection, &options.legacy.ids)?;
@@ -343,6 +352,8 @@ async fn run_paths(
     }
     if plan.is_empty() {
         terminal::err("nothing is selected, so nothing is run\n");
+        // The next program finds an empty report, and not a missing one or that of an earlier run.
+        failed_writes(options.reports.write(&[], Duration::ZERO))?;
         return Ok(Exit::Passed);
     }
     let began = Instant::now();
@@ -397,20 +408,21 @@ async fn run_paths(
     } else {
         terminal::out(&summary);
     }
-    let junit = options.junit.clone().map(reports::Wanted::junit);
-    for wanted in options.reports.iter().chain(&junit) {
-        unwritten.extend(wanted.write(&reports, began.elapsed()).err());
-    }
-    if let Some(last) = unwritten.pop() {
-        for error in unwritten {
-            terminal::err(&format!("{} {error:#}\n", terminal::style::error("error:")));
-        }
-        return Err(last);
-    }
+    unwritten.extend(options.reports.write(&reports, began.elapsed()));
+    failed_writes(unwritten)?;
     if reports.is_empty() {
         bail!("nothing was run: the suites of these files have no steps");
     }
     Ok(if interrupt.is_raised() { Exit::Interrupted } else { exit(&reports, options.fail_on_flaky) })
+}
+
+/// Fails with the last of the files that could not be written; the others are printed.
+fn failed_writes(mut unwritten: Vec<anyhow::Error>) -> anyhow::Result<()> {
+    let Some(last) = unwritten.pop() else { return Ok(()) };
+    for error in unwritten {
+        terminal::err(&format!("{} {error:#}\n", terminal::style::error("error:")));
+    }
+    Err(last)
 }
 
 /// A client of the named server, or of one that is started and returned, too.

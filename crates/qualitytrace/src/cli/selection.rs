@@ -134,25 +134,34 @@ impl Options {
     }
 }
 
-/// The files of this folder that differ from a commit, and new ones.
+/// The files of this repository that differ from a commit, and new ones.
 fn changed_files(commit: &str) -> anyhow::Result<HashSet<PathBuf>> {
     // A name that begins with a dash would be an option.
     if commit.starts_with('-') {
         bail!("`{commit}` is no commit");
     }
+    // The tests may be beside this folder: both commands are about the repository as a whole.
+    let top = git(Path::new(""), &["rev-parse", "--show-toplevel"])?;
+    let top = Path::new(top.trim_end_matches('\n'));
     let mut changed = HashSet::new();
     for arguments in [
-        &["diff", "--name-only", "-z", "--relative", commit, "--"][..],
+        &["diff", "--name-only", "-z", commit, "--"][..],
         &["ls-files", "--others", "--exclude-standard", "-z"],
     ] {
-        let output = Command::new("git").args(arguments).output().context("--only-changed needs git")?;
-        if !output.status.success() {
-            bail!("--only-changed: {}", String::from_utf8_lossy(&output.stderr).trim());
-        }
-        let names = String::from_utf8_lossy(&output.stdout).into_owned();
-        changed.extend(names.split('\0').filter(|name| !name.is_empty()).map(|name| plain(Path::new(name))));
+        let names = git(top, arguments)?;
+        changed.extend(names.split('\0').filter(|name| !name.is_empty()).map(|name| plain(&top.join(name))));
     }
     Ok(changed)
+}
+
+/// The output of a git command in a folder; an empty path is the current one.
+fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new("git").arg("-C").arg(folder).args(arguments).output();
+    let output = output.context("--only-changed needs git")?;
+    if !output.status.success() {
+        bail!("--only-changed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn plain(path: &Path) -> PathBuf {

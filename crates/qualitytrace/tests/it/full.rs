@@ -1,8 +1,9 @@
 //! A disk that is full for a while: acknowledged data is there, and later data is stored again.
 
+use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::StatusCode;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::process::Child;
 
 use crate::late_spans_load::program::Served;
@@ -75,6 +76,34 @@ async fn what_is_acknowledged_while_the_disk_is_full_is_stored() {
     server.child.kill().await.unwrap();
     let server = Served::start(program(), &url, &[]).await;
     all_is_there(&client, &server, &acknowledged).await;
+}
+
+#[tokio::test]
+async fn a_run_that_ends_while_the_disk_is_full_ends_when_there_is_room() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("full.db");
+    let client = crate::client();
+    let mut server = Served::start(program(), &format!("sqlite://{}", database.display()), &[]).await;
+    let profile = json!({ "strategy": "periodic", "periodic": { "retryDelay": "1s", "timeout": "5s" } });
+    let trigger = json!({ "type": "traceid", "traceid": { "id": trace(7) } });
+    let spec = json!({ "id": "t", "name": "T", "trigger": trigger, "pollingProfile": profile });
+    let test = json!({ "type": "Test", "spec": spec });
+    let put = client.put(server.url("/api/tests")).json(&test).send().await.unwrap();
+    put.error_for_status().unwrap();
+    let run = client.post(server.url("/api/tests/t/run")).json(&json!({})).send().await.unwrap();
+    run.error_for_status().unwrap();
+    let path = server.url("/api/tests/t/run/1");
+    let is_in = async |state: &str| {
+        let shown: Value = client.get(&path).send().await.unwrap().json().await.unwrap();
+        let found = shown["state"].as_str().unwrap().to_owned();
+        if found == state { Ok(()) } else { Err(found) }
+    };
+    eventually(DEADLINE, "the run waits for its trace", async || is_in("AWAITING_TRACE").await).await;
+    limit_files(&server.child, Some(1));
+    server.logged("a run waits for the database").await;
+    limit_files(&server.child, None);
+    eventually(DEADLINE, "the run ends", async || is_in("TRACE_FAILED").await).await;
 }
 
 #[tokio::test]

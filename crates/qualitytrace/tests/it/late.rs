@@ -71,8 +71,8 @@ async fn slow() -> &'static str {
     "yes"
 }
 
-#[tokio::test]
-async fn a_verdict_that_late_spans_change_is_corrected_in_the_report() {
+/// Runs the files against a system whose spans come late; returns the exit code, the output, and the JUnit report.
+async fn judged(files: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String, String) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let otlp = format!("127.0.0.1:{}", qualitytrace_testing::port());
     let router = Router::new().route("/late", get(late)).route("/slow", get(slow)).with_state(otlp.clone());
@@ -80,22 +80,47 @@ async fn a_verdict_that_late_spans_change_is_corrected_in_the_report() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });
     let folder = tempfile::tempdir().unwrap();
-    for (name, text) in [("late.yaml", LATE), ("slow.yaml", SLOW), ("short.yaml", SHORT)] {
+    for (name, text) in files.iter().chain(&[("slow.yaml", SLOW), ("short.yaml", SHORT)]) {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
     let output = Command::new(crate::program())
         .current_dir(folder.path())
-        .args(["run", "late.yaml", "slow.yaml", "--var", &format!("URL={url}"), "-j", "report.xml"])
+        .arg("run")
+        .args(arguments)
+        .args(["--var", &format!("URL={url}"), "-j", "report.xml"])
         .args(["--otlp-grpc-addr", "off", "--otlp-http-addr", &otlp])
         .output()
         .await
         .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(2), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    let junit = std::fs::read_to_string(folder.path().join("report.xml")).unwrap();
+    (output.status.code(), text.into_owned(), junit)
+}
+
+#[tokio::test]
+async fn a_verdict_that_late_spans_change_is_corrected_in_the_report() {
+    let (code, text, junit) = judged(&[("late.yaml", LATE)], &["late.yaml", "slow.yaml"]).await;
+    assert_eq!(code, Some(2), "{text}");
     let told = "corrected: 1 more span came after the verdict, which was passed";
     assert!(text.contains(told) && text.contains("1 failed"), "{text}");
-    let junit = std::fs::read_to_string(folder.path().join("report.xml")).unwrap();
     assert!(junit.contains("failures=\"1\"") && junit.contains(told), "{junit}");
+}
+
+#[tokio::test]
+async fn late_spans_correct_every_run_of_a_series_and_its_outcome() {
+    // The runs pass, and fail when the last span is here.
+    let repeated = LATE.replace("  name: Comes late\n", "  name: Comes late\n  repeat: 2\n");
+    let (code, text, junit) = judged(&[("late.yaml", &repeated)], &["late.yaml", "slow.yaml"]).await;
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("2 tests: 1 passed, 1 failed in"), "{text}");
+    assert!(junit.contains("failures=\"1\""), "{junit}");
+
+    // The runs fail by absence, and pass when the last span is here.
+    let retried = repeated.replace("repeat: 2", "retries: 1").replace("count = 0", "count = 1");
+    let (code, text, junit) = judged(&[("late.yaml", &retried)], &["late.yaml"]).await;
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("1 test: 1 passed in"), "{text}");
+    assert!(!junit.contains("<failure"), "{junit}");
 }
 
 #[tokio::test]
@@ -131,4 +156,9 @@ async fn a_failure_by_absence_is_checked_again_in_the_form_of_the_original_too()
         let (code, text) = run(&arguments).await;
         assert_eq!(code, Some(0), "{text}");
     }
+    // So is every run of a series.
+    let again = waits.replace("id: late", "id: again");
+    std::fs::write(folder.path().join("again.yaml"), again).unwrap();
+    let (code, text) = run(&["test", "-f", "again.yaml", "--retries", "1", "--fail-on-flaky"]).await;
+    assert_eq!(code, Some(0), "{text}");
 }

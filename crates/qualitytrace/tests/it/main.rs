@@ -28,6 +28,7 @@ mod late;
 #[expect(dead_code, reason = "measurements use the rest")]
 mod late_spans_load;
 mod learned;
+mod legacy;
 mod operating;
 mod page;
 mod power;

@@ -33,7 +33,8 @@ async fn put(server: &Served, path: &str, body: &Value) {
     assert!(answer.status().is_success(), "{path}: {}", answer.text().await.unwrap());
 }
 
-/// Stores a set with a secret, a test, a finished run with a secret variable, and a trace.
+/// Stores a set with a secret, a test, a finished run with a secret variable, and a trace; and a run of a test with a
+/// password in its text, which fails.
 async fn fill(server: &Served) {
     let value = json!({ "key": "K", "value": "hunter2-hunter2", "type": "secret" });
     let set = json!({ "type": "VariableSet", "spec": { "id": "set", "name": "set", "values": [value] } });
@@ -53,15 +54,26 @@ async fn fill(server: &Served) {
     ]);
     let run = client().post(server.url("/api/tests/t/run")).json(&json!({ "variables": variables }));
     assert_eq!(run.send().await.unwrap().status(), StatusCode::OK);
-    let events = client().get(server.url("/api/tests/t/run/1/events/stream")).send().await.unwrap();
-    events.text().await.unwrap();
+    let auth = json!({ "type": "basic", "basic": { "username": "me", "password": "hunter4-hunter4" } });
+    let request = json!({ "method": "GET", "url": "http://127.0.0.1:1/", "auth": auth });
+    let trigger = json!({ "type": "http", "httpRequest": request });
+    let spec = json!({ "id": "u", "name": "U", "trigger": trigger, "skipTraceCollection": true });
+    put(server, "/api/tests", &json!({ "type": "Test", "spec": spec })).await;
+    let run = client().post(server.url("/api/tests/u/run")).json(&json!({}));
+    assert_eq!(run.send().await.unwrap().status(), StatusCode::OK);
+    for test in ["t", "u"] {
+        let events = client().get(server.url(&format!("/api/tests/{test}/run/1/events/stream"))).send().await;
+        events.unwrap().text().await.unwrap();
+    }
 }
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
-const FILLED: [&str; 4] = [
+const FILLED: [&str; 6] = [
     "/api/variablesets/set",
     "/api/tests/t",
     "/api/tests/t/run/1",
+    "/api/tests/u",
+    "/api/tests/u/run/1",
     "/api/traces/0af7651916cd43dd8448eb211c80319c",
 ];
 
@@ -106,7 +118,7 @@ async fn moves(folder: &Path, from: &str, to: &str) {
     fill(&server).await;
     let before = answers(&server).await;
     let told = ends(0, &["backup", file, "--database-url", from]).await;
-    assert!(told.contains("2 definitions, 1 runs, 1 parts of traces"), "{told}");
+    assert!(told.contains("3 definitions, 2 runs, 1 parts of traces"), "{told}");
     let told = ends(1, &["backup", file, "--database-url", from]).await;
     assert!(told.contains("is there already"), "{told}");
     let told = ends(1, &["restore", file, "--force", "--database-url", from]).await;
@@ -340,11 +352,13 @@ async fn keys(folder: &Path, database: &str) {
     let lost = ["--database-url", database, "--secrets.keyFile", &third];
     let told = ends(0, &[&["secrets", "forget"], &lost[..]].concat()).await;
     assert!(told.contains("lost VariableSet `set`"), "{told}");
-    assert!(told.contains("lost the secret variables of run 1 of Test `t`"), "{told}");
+    for test in ["t", "u"] {
+        assert!(told.contains(&format!("lost the secret variables of run 1 of Test `{test}`")), "{told}");
+    }
     ends(0, &[&["secrets", "forget", "--yes"], &lost[..]].concat()).await;
     ends(0, &[&["verify"], &lost[..]].concat()).await;
     let server = Served::start(program(), database, &lost[2..]).await;
-    for (path, expected) in FILLED.iter().zip([200, 200, 200, 404]) {
+    for (path, expected) in FILLED.iter().zip([200, 200, 200, 200, 200, 404]) {
         let got = client().get(server.url(path)).send().await.unwrap();
         assert_eq!(got.status().as_u16(), expected, "{path}: {}", got.text().await.unwrap());
     }

@@ -130,6 +130,45 @@ async fn the_reports_of_shards_make_one() {
     }
 }
 
+#[tokio::test]
+async fn a_run_of_nothing_writes_empty_reports() {
+    let desk = desk().await;
+    std::fs::write(desk.path().join("r.xml"), "of an earlier job").unwrap();
+    let tests = ["a.yaml", "b.yaml", "--shard", "3/3"];
+    let (code, out, err) =
+        desk.run(&[&tests[..], &["--report", "json=r.json,tap=r.tap", "--junit", "r.xml"]].concat()).await;
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "", "nothing is selected, so nothing is run\n"));
+    assert_eq!(valid_json(&desk.read("r.json"))["summary"]["tests"], 0);
+    assert_eq!(valid_junit(&desk.read("r.xml")), BTreeMap::new());
+    assert_eq!(valid_tap(&desk.read("r.tap")).len(), 0);
+    let (_, out, _) = desk.run(&[&tests[..], &["--report", "json"]].concat()).await;
+    assert_eq!(valid_json(&out)["tests"], serde_json::json!([]));
+
+    desk.run(&["a.yaml", "b.yaml", "--shard", "1/3", "--report", "json=1.json"]).await;
+    let (code, out, err) = desk.call("", &["report", "merge", "1.json", "r.json"], &[]).await;
+    assert_eq!(code, Some(0), "{out}{err}");
+    holds(&out, &["1 test: 1 passed"]);
+}
+
+#[tokio::test]
+async fn warnings_about_files_stay_out_of_a_report_on_standard_output() {
+    let desk = desk().await;
+    let empty = "type: TestSuite\nspec: {id: e, name: E}\n";
+    std::fs::write(desk.path().join("empty.yaml"), empty).unwrap();
+    let warning = "this suite has no steps";
+    for format in ["json", "tap"] {
+        let (code, out, err) = desk.run(&["a.yaml", "empty.yaml", "--report", format]).await;
+        assert_eq!(code, Some(0), "{out}{err}");
+        holds(&err, &[warning]);
+        match format {
+            "json" => assert_eq!(valid_json(&out)["summary"]["passed"], 1),
+            _ => assert_eq!(valid_tap(&out).len(), 1),
+        }
+    }
+    let (_, out, _) = desk.run(&["a.yaml", "empty.yaml"]).await;
+    holds(&out, &[warning]);
+}
+
 /// Reads a JSON report, after checking it against its schema.
 fn valid_json(text: &str) -> Value {
     let schema =

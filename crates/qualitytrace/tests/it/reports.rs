@@ -146,6 +146,35 @@ async fn an_inconclusive_test_is_an_error_and_counted_once() {
 }
 
 #[tokio::test]
+async fn the_form_of_the_original_ends_with_the_same_codes() {
+    let server = server_with_a_trace(TRACE).await;
+    let url = server.url("");
+    let open = inconclusive("T");
+    let mixed = open.replace(
+        "  specs:\n",
+        "  specs:\n  - {selector: 'span[name contains \"a long\"]', assertions: ['attr:name = \"b\"']}\n",
+    );
+    let suite = |part: &str| {
+        format!("type: TestSuite\nspec: {{id: s, name: S, {part}: [./t.yaml], steps: [./u.yaml]}}\n")
+    };
+    let other = test("u", "/u", "");
+    for (test, expected) in [(&open, 4), (&mixed, 2)] {
+        for arguments in [&["t.yaml"][..], &["-f", "t.yaml"], &["test", "--id", "t"]] {
+            let arguments = [arguments, &["--server", &url]].concat();
+            let (code, text, _) = run(&[("t.yaml", test)], &arguments).await;
+            assert_eq!(code, Some(expected), "{arguments:?}: {text}");
+        }
+        for part in ["setup", "teardown"] {
+            let files = [("t.yaml", test.as_str()), ("u.yaml", &other), ("s.yaml", &suite(part))];
+            for arguments in [&["s.yaml"][..], &["-f", "s.yaml"]] {
+                let (code, text, _) = run(&files, &[arguments, &["--server", &url]].concat()).await;
+                assert_eq!(code, Some(expected), "{part} {arguments:?}: {text}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn why_it_is_inconclusive_is_told_once() {
     let server = server_with_a_trace(TRACE).await;
     let open = inconclusive("T")

@@ -86,6 +86,42 @@ async fn run_uses_the_configured_server_and_stores_a_test_once() {
 }
 
 #[tokio::test]
+async fn an_edit_that_is_saved_during_a_run_stays_when_the_ids_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let server = Served::start(program(), "sqlite::memory:", &[]).await;
+    let file = here.join("t.yaml");
+    // The trigger of the first test edits the file, before the second one is stored.
+    let edited = file.clone();
+    let edit = move || {
+        let text = std::fs::read_to_string(&edited).unwrap();
+        std::fs::write(&edited, text.replace("# old", "# new")).unwrap();
+        std::future::ready("yes")
+    };
+    let router = axum::Router::new().route("/edit", axum::routing::get(edit));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/edit", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let test = |name: &str| {
+        refused(&url)
+            .replace("Refused # for people", name)
+            .replace("  trigger", "  skipTraceCollection: true\n  trigger")
+    };
+    let source = format!("{}---\n{}", test("First"), test("Second # old"));
+    std::fs::write(&file, &source).unwrap();
+
+    let (code, out, err) = run(here, &format!("run t.yaml --parallel 1 -s {}", server.url("")), &[]).await;
+    assert_eq!(code, Some(0), "{out} {err}");
+    let written = std::fs::read_to_string(&file).unwrap();
+    let ids: Vec<&str> = written.lines().filter(|line| line.starts_with("  id: ")).collect();
+    assert_eq!((ids.len(), stored_tests(&server).await.len()), (2, 2), "{written}{err}");
+    let plain: String = written.split_inclusive('\n').filter(|line| !line.starts_with("  id: ")).collect();
+    assert_eq!(plain, source.replace("# old", "# new"));
+    let left: Vec<_> = std::fs::read_dir(here).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".tmp")), "{left:?}");
+}
+
+#[tokio::test]
 async fn variables_of_the_environment_are_expanded_and_never_shown_or_written() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();

@@ -45,6 +45,15 @@ impl Desk {
         self.call("", &[&["run"], arguments, &own].concat(), &[]).await
     }
 
+    /// Makes a repository of the folder, with all files in its first commit.
+    async fn commit(&self) {
+        for arguments in [&["init", "-q"][..], &["add", "."], &["commit", "-q", "-m", "first"]] {
+            let name = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
+            let git = Command::new("git").args(name).args(arguments).current_dir(self.path()).output().await;
+            assert!(git.unwrap().status.success(), "{arguments:?}");
+        }
+    }
+
     /// Calls the program in a folder of the desk.
     pub(crate) async fn call(&self, folder: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
         let output = Command::new(program())
@@ -106,20 +115,49 @@ async fn what_changed_since_a_commit_is_selected_with_the_files_that_it_names() 
         files[2].1.replace("      method: GET\n", "      method: POST\n      bodyFile: ./body.txt\n");
     let desk = Desk::with(&files).await;
     std::fs::write(desk.path().join("body.txt"), "one").unwrap();
-    let git = async |arguments: &[&str]| {
-        let name = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
-        let status = Command::new("git").args(name).args(arguments).current_dir(desk.path()).output().await;
-        assert!(status.unwrap().status.success(), "{arguments:?}");
-    };
-    git(&["init", "-q"]).await;
-    git(&["add", "."]).await;
-    git(&["commit", "-q", "-m", "first"]).await;
+    desk.commit().await;
     let (code, _, err) = desk.run(&[".", "--only-changed"]).await;
     assert_eq!((code, err.as_str()), (Some(0), "nothing is selected, so nothing is run\n"));
     std::fs::write(desk.path().join("body.txt"), "two").unwrap();
     std::fs::write(desk.path().join("d.yaml"), test("d", "/d", "")).unwrap();
     let (_, out, _) = desk.run(&[".", "--only-changed", "--list"]).await;
     assert_eq!(out, "test   ./c.yaml  Test c (c)  #slow\ntest   ./d.yaml  Test d (d)\n");
+}
+
+#[tokio::test]
+async fn changes_are_found_from_any_folder_and_in_all_files_of_a_suite() {
+    let suite =
+        "type: TestSuite\nspec:\n  id: s\n  name: S\n  steps: [./steps/a.yaml]\n  data: {csv: ./rows.csv}\n";
+    let desk = Desk::with(&[
+        ("tests/suite.yaml", suite.to_owned()),
+        ("tests/steps/a.yaml", test("a", "/a", "")),
+        ("tests/rows.csv", "N\n1\n".to_owned()),
+        ("tests/b.yaml", test("b", "/b", "")),
+        ("other/notes.txt", String::new()),
+    ])
+    .await;
+    desk.commit().await;
+    let changed = async |file: &str, text: &str, folder: &str, tests: &str| {
+        let path = desk.path().join(file);
+        let before = std::fs::read_to_string(&path).unwrap_or_default();
+        std::fs::write(&path, text).unwrap();
+        let (code, out, err) = desk.call(folder, &["run", tests, "--only-changed", "--list"], &[]).await;
+        assert_eq!(code, Some(0), "{err}");
+        std::fs::write(&path, before).unwrap();
+        out
+    };
+    let b = test("b", "/other", "");
+    assert_eq!(changed("tests/b.yaml", &b, "", "tests").await, "test   tests/b.yaml  Test b (b)\n");
+    let told = "test   ../tests/b.yaml  Test b (b)\n";
+    assert_eq!(changed("tests/b.yaml", &b, "other", "../tests").await, told);
+    let told = "suite  ../tests/suite.yaml  S (s)\n";
+    assert_eq!(changed("tests/rows.csv", "N\n2\n", "other", "../tests").await, told);
+    let step = test("a", "/other", "");
+    assert_eq!(changed("tests/steps/a.yaml", &step, "other", "../tests/suite.yaml").await, told);
+    // A file that is new to the repository, seen from beside it.
+    std::fs::write(desk.path().join("tests/c.yaml"), test("c", "/c", "")).unwrap();
+    let (_, out, _) = desk.call("other", &["run", "../tests", "--only-changed", "--list"], &[]).await;
+    assert_eq!(out, "test   ../tests/c.yaml  Test c (c)\n");
 }
 
 #[tokio::test]

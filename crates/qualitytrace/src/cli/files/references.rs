@@ -52,8 +52,7 @@ pub(crate) fn suite(
             change(name, id);
         }
     }
-    if let Some(table) = suite.data.as_ref().and_then(Data::file) {
-        let path = beside(&file.path, &table.value);
+    if let Some((table, path)) = table(&file.path, suite) {
         let text = text_of(&path).map_err(|cause| anyhow!("{}: {cause}", file.path.display()))?;
         change(table, &text);
     }
@@ -62,7 +61,16 @@ pub(crate) fn suite(
 
 /// The files that a document names, apart from steps of a suite.
 pub(crate) fn paths(file: &File, document: &Document) -> Vec<PathBuf> {
-    named(&file.path, &document.resource).into_iter().map(|named| named.path).collect()
+    let table = match &document.resource {
+        Resource::TestSuite(suite) => table(&file.path, suite).map(|(_, path)| path),
+        _ => None,
+    };
+    named(&file.path, &document.resource).into_iter().map(|named| named.path).chain(table).collect()
+}
+
+/// The files that the steps of a file's suites name.
+pub(crate) fn step_paths(file: &File) -> Vec<PathBuf> {
+    steps(file).filter_map(|step| step_path(&file.path, step)).collect()
 }
 
 /// The file that a step names, relative to the suite's; `None` when the step names an id.
@@ -74,6 +82,21 @@ pub(crate) fn step_path(suite: &Path, step: &Step) -> Option<PathBuf> {
 pub(crate) fn profile_path(definition: &Path, test: &Test) -> Option<PathBuf> {
     let name = test.polling_profile.as_ref().and_then(Profile::path)?;
     Some(beside(definition, &name.value))
+}
+
+/// The table that a suite names by its file, as it is written and as a path.
+fn table<'s>(definition: &Path, suite: &'s TestSuite) -> Option<(&'s Text, PathBuf)> {
+    let name = suite.data.as_ref().and_then(Data::file)?;
+    Some((name, beside(definition, &name.value)))
+}
+
+/// The steps of a file's suites.
+fn steps(file: &File) -> impl Iterator<Item = &Step> {
+    let suites = file.reading.documents.iter().filter_map(|document| match &document.resource {
+        Resource::TestSuite(suite) => Some(suite),
+        _ => None,
+    });
+    suites.flat_map(TestSuite::all_steps)
 }
 
 /// Resolves a path relative to the definition.
@@ -104,17 +127,11 @@ pub(crate) fn missing(path: &Path, reading: &Reading) -> Vec<Diagnostic> {
 
 /// Reports the files that steps of a suite name and that cannot be read. Known ones are not checked.
 pub(crate) fn missing_steps(file: &File, is_known: impl Fn(&Path) -> bool) -> Vec<Diagnostic> {
-    let suites = file.reading.documents.iter().filter_map(|document| match &document.resource {
-        Resource::TestSuite(suite) => Some(suite),
-        _ => None,
-    });
-    suites
-        .flat_map(TestSuite::all_steps)
-        .filter_map(|step| {
-            let path = step_path(&file.path, step).filter(|path| !is_known(path))?;
-            Some(no_file(place(&step.test), text_of(&path).err()?))
-        })
-        .collect()
+    let unread = |step: &Step| {
+        let path = step_path(&file.path, step).filter(|path| !is_known(path))?;
+        Some(no_file(place(&step.test), text_of(&path).err()?))
+    };
+    steps(file).filter_map(unread).collect()
 }
 
 /// Diagnostics about the table that a suite names by its file.

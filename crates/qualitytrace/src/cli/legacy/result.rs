@@ -4,7 +4,7 @@ use qualitytrace_server::wire::run::{Results, SpanResult};
 use serde_json::{Value, json};
 
 use crate::client::EndedRun;
-use crate::report::visible;
+use crate::report::{Outcome, visible};
 use crate::terminal::style;
 
 /// The state of a run that was judged.
@@ -20,8 +20,8 @@ pub(super) struct TestResult {
     /// The titles of its specs.
     titles: Vec<String>,
     ended: EndedRun,
-    /// Whether all runs of the series or step count as passed, where there may be several.
-    all_count: bool,
+    /// The outcome over all of its runs, where there may be several.
+    outcome: Outcome,
 }
 
 impl TestResult {
@@ -33,26 +33,27 @@ impl TestResult {
         name: String,
         titles: Vec<String>,
         ended: EndedRun,
-        all_count: bool,
+        outcome: Outcome,
     ) -> Self {
         let link = format!("{page}/test/{id}/run/{run}/test");
-        Self { id: id.to_owned(), run, name, link, titles, ended, all_count }
+        Self { id: id.to_owned(), run, name, link, titles, ended, outcome }
     }
 
-    /// Replaces what its run ended with, which late spans may have changed.
-    pub(super) fn renew(&mut self, ended: EndedRun) {
-        self.ended = ended;
+    /// Replaces how its runs ended, which late spans may have changed.
+    pub(super) fn renew(&mut self, ended: EndedRun, outcome: Outcome) {
+        (self.ended, self.outcome) = (ended, outcome);
     }
 
     /// Whether it passed; a running one counts as passed.
     pub(super) fn passed(&self) -> bool {
         let EndedRun { state, result, required_gates_result: gates, .. } = &self.ended;
         let is_good = state == FINISHED && result.all_passed && gates.passed;
-        state.is_empty() || (is_good && self.all_count)
+        state.is_empty() || (is_good && self.outcome.is_pass())
     }
 
+    /// Whether missing spans could change its outcome.
     pub(super) fn is_inconclusive(&self) -> bool {
-        self.ended.required_gates_result.is_inconclusive()
+        self.outcome == Outcome::Inconclusive
     }
 
     pub(super) fn json(&self) -> Value {
@@ -141,12 +142,21 @@ pub(super) struct SuiteResult {
     pub(super) steps: Vec<TestResult>,
     /// Why it did not pass, where no step says so.
     pub(super) error: Option<String>,
+    /// Whether a step of setup was inconclusive, which is an error of the suite.
+    pub(super) is_setup_open: bool,
     pub(super) is_running: bool,
 }
 
 impl SuiteResult {
     pub(super) fn passed(&self) -> bool {
         self.is_running || (self.error.is_none() && self.steps.iter().all(TestResult::passed))
+    }
+
+    /// Whether missing spans could change its outcome: no step has failed or could not be run.
+    pub(super) fn is_inconclusive(&self) -> bool {
+        let mut open = self.steps.iter().filter(|step| !step.passed()).peekable();
+        let is_whole = self.error.is_none() || self.is_setup_open;
+        is_whole && open.peek().is_some() && open.all(TestResult::is_inconclusive)
     }
 
     pub(super) fn json(&self) -> Value {
@@ -182,4 +192,45 @@ impl Lines {
 
 const fn mark(is_good: bool) -> &'static str {
     if is_good { "✔" } else { "✘" }
+}
+
+#[cfg(test)]
+mod tests {
+    use Outcome::{Broken, Failed, Inconclusive, Passed};
+    use qualitytrace_server::wire::run::Gates;
+
+    use super::*;
+
+    fn step(outcome: Outcome) -> TestResult {
+        let passed = outcome.is_pass();
+        let ended = EndedRun {
+            state: FINISHED.to_owned(),
+            result: Results { all_passed: passed, ..Results::default() },
+            required_gates_result: Gates { passed, ..Gates::default() },
+            ..EndedRun::default()
+        };
+        TestResult::new("", "t", 1, String::new(), Vec::new(), ended, outcome)
+    }
+
+    fn check(steps: &[Outcome], error: Option<&str>, expected: bool) {
+        let suite = SuiteResult {
+            name: String::new(),
+            link: String::new(),
+            steps: steps.iter().map(|outcome| step(*outcome)).collect(),
+            error: error.map(ToOwned::to_owned),
+            is_setup_open: false,
+            is_running: false,
+        };
+        assert_eq!(suite.is_inconclusive(), expected, "{steps:?}, {error:?}");
+    }
+
+    #[test]
+    fn a_suite_is_inconclusive_because_of_a_step_and_never_because_of_an_error() {
+        check(&[Passed, Inconclusive], None, true);
+        check(&[Inconclusive, Failed], None, false);
+        check(&[Inconclusive, Broken], None, false);
+        check(&[Passed], Some("a step could not be run"), false);
+        check(&[], Some("the server stopped during the run of the suite"), false);
+        check(&[Inconclusive], Some("step `b`: its test is gone"), false);
+    }
 }

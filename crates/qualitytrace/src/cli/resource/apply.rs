@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use qualitytrace_core::definition::{Document, Kind, Resource};
+use qualitytrace_core::definition::{self, Document, Kind, Resource};
 use serde_json::Value;
 
 use super::{Name, form, show};
 use crate::cli::Exit;
 use crate::cli::files::File;
-use crate::cli::files::ids::{with_id, write_back};
+use crate::cli::files::ids;
 use crate::cli::files::references;
 use crate::cli::target::Output;
 use crate::client::Client;
@@ -37,13 +37,11 @@ pub(super) async fn apply(client: &Client, name: Name, path: &Path, output: Outp
     if let Some(other) = kinds.find(|kind| *kind != name.kind) {
         bail!("cannot apply {} to {} resource", other.as_str(), name.kind.as_str());
     }
-    let mut written = file.source.clone();
+    let mut source = file.source.clone();
     for (index, document) in file.reading.documents.iter().enumerate() {
         let body = send(client, &file, document, form(output)).await?;
-        let with_id = with_id(&written, file.format, index, &id_in(&body, output)?);
         // At once: a later document may fail, and what was stored must be found again.
-        write_back(&file.path, &written, &with_id)?;
-        written = with_id;
+        source = write_id(&file, source, index, &id_in(&body, output)?)?;
         show(client, name.kind, &body, output).await?;
     }
     Ok(Exit::Passed)
@@ -60,7 +58,7 @@ pub(in crate::cli) async fn variable_set(client: &Client, path: &Path) -> anyhow
         bail!("{} is no variable set that can be used; one has `type: VariableSet`", path.display());
     }
     let id = id_in(&send(client, &file, document, Form::Json).await?, Output::Json)?;
-    write_back(&file.path, &file.source, &with_id(&file.source, file.format, 0, &id))?;
+    write_id(&file, file.source.clone(), 0, &id)?;
     Ok(id)
 }
 
@@ -96,8 +94,23 @@ async fn send_step(client: &Client, path: &Path) -> anyhow::Result<String> {
     }
     let text = references::inlined(&file, document)?;
     let id = id_in(&client.apply(Kind::Test, text, file.format, Form::Json).await?, Output::Json)?;
-    write_back(&file.path, &file.source, &with_id(&file.source, file.format, 0, &id))?;
+    write_id(&file, file.source.clone(), 0, &id)?;
     Ok(id)
+}
+
+/// Writes the id of a document that has none into its file, and returns the text of the file. `source` is its text as
+/// it is known.
+fn write_id(file: &File, source: String, index: usize, id: &str) -> anyhow::Result<String> {
+    if definition::has_id(&source, file.format, index) {
+        return Ok(source);
+    }
+    let written = ids::write_back(&file.path, file.format, &source, index, id).with_context(|| {
+        format!("{} is applied, but its new id cannot be written into it", file.path.display())
+    })?;
+    if written.is_none() {
+        terminal::err(&ids::without_place(&file.path, id));
+    }
+    Ok(written.unwrap_or(source))
 }
 
 fn read(path: &Path) -> anyhow::Result<File> {

@@ -3,6 +3,7 @@
 //! Each run is a process of its own, `qualitytrace run`, so that its server, its system under test and its ports are
 //! gone before the next one begins.
 
+use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsString;
 use std::hash::{Hash as _, Hasher as _};
@@ -126,13 +127,21 @@ fn notice(paths: &[PathBuf], sender: mpsc::Sender<()>) -> Option<RecommendedWatc
     Some(watcher)
 }
 
-/// A hash of every definition file and of the files that they name. Reports and other files do not count.
+/// A hash of every definition file, steps of suites included, and of the files that they name. Reports and other files
+/// do not count.
 fn fingerprint(paths: &[PathBuf]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for path in files::find_quietly(paths) {
+    let mut definitions = files::find_quietly(paths);
+    let mut known: HashSet<PathBuf> = HashSet::new();
+    while let Some(path) = definitions.pop() {
+        // A test may be a step of several suites.
+        if !known.insert(path.clone()) {
+            continue;
+        }
         path.hash(&mut hasher);
         let Ok(file) = File::read(&path) else { continue };
         file.source.hash(&mut hasher);
+        definitions.extend(references::step_paths(&file));
         for document in &file.reading.documents {
             for named in references::paths(&file, document) {
                 named.hash(&mut hasher);

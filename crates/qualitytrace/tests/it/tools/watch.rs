@@ -54,6 +54,40 @@ async fn a_change_runs_the_tests_again() {
     assert_eq!(ended.code(), Some(130));
 }
 
+#[tokio::test]
+async fn a_change_of_a_file_that_a_suite_or_its_steps_name_runs_the_suite_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    std::fs::create_dir(folder.path().join("steps")).unwrap();
+    let step = "type: Test\nspec:\n  id: a\n  name: A\n  trigger:\n    type: http\n    httpRequest: {method: POST, \
+                url: 'http://x', bodyFile: ./body.txt}\n";
+    write("steps/a.yaml", step);
+    write("steps/body.txt", "one");
+    write("rows.csv", "N\n1\n");
+    write(
+        "suite.yaml",
+        "type: TestSuite\nspec:\n  id: s\n  name: S\n  steps: [./steps/a.yaml]\n  data: {csv: ./rows.csv}\n",
+    );
+    let mut command = Command::new(program());
+    apart(&mut command, folder.path());
+    let mut child = tokio::process::Command::from(command)
+        .args(["watch", "suite.yaml", "--", "--list"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let changes =
+        [("steps/a.yaml", step.replace("name: A", "name: B")), ("steps/body.txt", "two".to_owned())];
+    let changes = changes.into_iter().chain([("rows.csv", "N\n2\n".to_owned())]);
+    for (number, (file, text)) in (2..).zip(changes) {
+        until(&mut lines, "waiting for changes").await;
+        write(file, &text);
+        until(&mut lines, &format!("run {number}")).await;
+    }
+}
+
 #[test]
 fn a_path_that_is_not_there_is_an_error_at_once() {
     let folder = tempfile::tempdir().unwrap();
