@@ -109,7 +109,7 @@ fn the_collector_accepts_every_configuration_that_is_shown() {
         let back_ends = names.iter().map(|name| deploy(&format!("compose/telemetry/collector-{name}.yaml")));
         std::iter::once(deploy("compose/telemetry/collector.yaml")).chain(back_ends).collect()
     };
-    let configurations: [Vec<PathBuf>; 9] = [
+    let configurations: [Vec<PathBuf>; 7] = [
         vec![of_page],
         composed(&["jaeger", "zipkin", "prometheus"]),
         composed(&["jaeger"]),
@@ -117,8 +117,6 @@ fn the_collector_accepts_every_configuration_that_is_shown() {
         composed(&["prometheus"]),
         dogfood(&["collector-alone.yaml"]),
         dogfood(&["collector.yaml", "backends/collector.yaml"]),
-        dogfood(&["collector.yaml", "mutations/dropped-span.yaml"]),
-        dogfood(&["collector.yaml", "mutations/renamed-attribute.yaml"]),
     ];
     for files in configurations {
         let mut command = Command::new(&collector);
