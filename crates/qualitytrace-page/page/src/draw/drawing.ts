@@ -69,6 +69,7 @@ export function picture(testid: string, className: string, parent: HTMLElement):
   const canvas = element("canvas", className, parent);
   canvas.dataset.testid = testid;
   canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", "Not drawn yet");
   return canvas;
 }
 

@@ -69,6 +69,7 @@ export class Minimap extends Drawing {
     handle.setAttribute("aria-label", name);
     handle.setAttribute("aria-valuemin", "0");
     handle.setAttribute("aria-valuemax", "100");
+    handle.setAttribute("aria-valuenow", index === 0 ? "0" : "100");
     handle.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1 }[event.key];
       if (step === undefined || this.view === undefined) return;
