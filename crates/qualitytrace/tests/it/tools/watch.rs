@@ -1,10 +1,11 @@
 //! `watch`.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use qualitytrace_testing::{DEADLINE, within};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
-use tokio::process::ChildStderr;
+use tokio::process::{Child, ChildStderr};
 
 use super::{apart, run};
 use crate::program;
@@ -21,6 +22,21 @@ async fn until(lines: &mut Lines<BufReader<ChildStderr>>, part: &str) {
     .await;
 }
 
+/// Watches a path in a folder; also returns what the program says.
+fn watching(folder: &Path, path: &str) -> (Child, Lines<BufReader<ChildStderr>>) {
+    let mut command = Command::new(program());
+    apart(&mut command, folder);
+    let mut child = tokio::process::Command::from(command)
+        .args(["watch", path, "--", "--list"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    (child, lines)
+}
+
 #[tokio::test]
 async fn a_change_runs_the_tests_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -31,16 +47,7 @@ async fn a_change_runs_the_tests_again() {
         )
     };
     std::fs::write(&file, test("one")).unwrap();
-    let mut command = Command::new(program());
-    apart(&mut command, folder.path());
-    let mut child = tokio::process::Command::from(command)
-        .args(["watch", ".", "--", "--list"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (mut child, mut lines) = watching(folder.path(), ".");
     until(&mut lines, "run 1").await;
     until(&mut lines, "waiting for changes").await;
     // A file that is no definition changes nothing.
@@ -68,16 +75,7 @@ async fn a_change_of_a_file_that_a_suite_or_its_steps_name_runs_the_suite_again(
         "suite.yaml",
         "type: TestSuite\nspec:\n  id: s\n  name: S\n  steps: [./steps/a.yaml]\n  data: {csv: ./rows.csv}\n",
     );
-    let mut command = Command::new(program());
-    apart(&mut command, folder.path());
-    let mut child = tokio::process::Command::from(command)
-        .args(["watch", "suite.yaml", "--", "--list"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (_child, mut lines) = watching(folder.path(), "suite.yaml");
     let changes =
         [("steps/a.yaml", step.replace("name: A", "name: B")), ("steps/body.txt", "two".to_owned())];
     let changes = changes.into_iter().chain([("rows.csv", "N\n2\n".to_owned())]);
