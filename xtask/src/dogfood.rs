@@ -34,6 +34,8 @@ use crate::{
 
 /// How long the telemetry of the subject may take to settle.
 const LEDGER_LIMIT: Duration = Duration::from_secs(30);
+/// The pause between two requests that keep the subject heard.
+const TRAFFIC_INTERVAL: Duration = Duration::from_millis(50);
 /// What requests of the suites contain where secrets belong. It may be in no span, metric or log record.
 const SECRET: &str = "hunter2";
 
@@ -152,7 +154,7 @@ fn with_traffic<T>(system: &System<'_>, run: impl FnOnce() -> T) -> T {
             while !is_over.load(Ordering::Relaxed) {
                 // What it answers does not matter.
                 let _ = process::ask(system.subject_http, "/api/tests?take=1");
-                thread::sleep(Duration::from_millis(50));
+                thread::sleep(TRAFFIC_INTERVAL);
             }
         });
         let result = run();

@@ -399,9 +399,9 @@ pub struct Tls {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Items in memory.
+    /// Items of each signal in memory.
     pub queue_items: usize,
-    /// Bytes in memory.
+    /// Bytes of each signal in memory.
     pub queue_bytes: usize,
     /// Whether a lossless sink spools to disk.
     pub spool: bool,
@@ -433,7 +433,7 @@ pub struct Delivery {
     pub batch_items: usize,
     /// Bytes in a request, before compression.
     pub batch_bytes: usize,
-    /// Concurrent requests.
+    /// Concurrent requests of each signal.
     pub in_flight: usize,
     /// The longest time that an item waits for its batch to fill.
     pub throttle: Duration,
