@@ -430,11 +430,11 @@ fn story(server: &Server<'_>, run: u64, answered: u64, told: &Told) -> String {
 
 /// Reads a number or a name from the environment.
 #[expect(clippy::disallowed_methods, reason = "the core reads no environment, but its tests may")]
-fn asked(name: &str) -> Option<String> {
+pub(super) fn asked(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-fn number(name: &str) -> u64 {
+pub(super) fn number(name: &str) -> u64 {
     asked(name).map_or(1, |number| number.parse().expect("a number"))
 }
 
