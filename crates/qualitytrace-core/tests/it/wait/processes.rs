@@ -34,6 +34,8 @@ const WRONG_TODAY: &[&str] = &[
     "silent 1 of 2, no SDK",
     "silent consumer 1 of 2",
     "silent consumer 1 of 10",
+    "replicas join and leave",
+    "restart, 5 s",
     "restart, 5 s, bare edges",
     "killed with its queue",
     "killed, idle",

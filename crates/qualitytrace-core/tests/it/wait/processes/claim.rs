@@ -77,6 +77,7 @@ impl Claim {
             selector: selector.as_str().into(),
             assertions: vec![assertion.as_str().into()],
         };
+        // A spec cannot say yet within which time it wants its spans.
         let compiled = Compiled::new(&[spec], &[]);
         let spec = &compiled.specs[0];
         assert!(

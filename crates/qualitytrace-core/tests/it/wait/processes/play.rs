@@ -234,11 +234,3 @@ impl Server<'_> {
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).expect("a short time")
 }
-
-impl System {
-    /// The first moment from `at` on at which the odd service is up.
-    fn up_since(&self, at: u64) -> u64 {
-        let last = self.services[self.odd].processes.last();
-        last.map_or(at, |last| at.max(self.processes[*last].born.min(at + 5 * SECOND)))
-    }
-}

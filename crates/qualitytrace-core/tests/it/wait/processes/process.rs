@@ -10,6 +10,7 @@ use super::super::random::Random;
 use super::super::spans::Maker;
 use super::super::system::MS;
 use super::super::worlds::NEVER;
+use super::telemetry::Texts;
 use super::world::World;
 
 /// How the processes of a system say which ones they are.
@@ -72,7 +73,8 @@ pub(super) struct Process {
 /// What is known when a process starts.
 pub(super) struct Start<'a> {
     pub(super) service: usize,
-    pub(super) name: &'a str,
+    pub(super) texts: &'a Texts,
+    pub(super) trace_state: &'a Arc<str>,
     pub(super) host: usize,
     pub(super) pid: i64,
     pub(super) naming: Naming,
@@ -90,6 +92,8 @@ impl Process {
         let mut beating =
             maker.span(1, 0, &resource, SpanKind::Server, &Arc::from("GET /healthz"), (start.at, start.at));
         beating.attributes = probed();
+        beating.trace_state = Arc::clone(start.trace_state);
+        beating.flags = 1;
         Self {
             service: start.service,
             host: start.host,
@@ -170,10 +174,11 @@ impl Process {
 }
 
 fn resource(random: &mut Random, start: &Start<'_>) -> Resource {
-    let host = format!("{}-{}", start.name, start.host);
+    let name = &*start.texts.service;
+    let host = format!("{name}-{}", start.host);
     let mut attributes = Attributes::default();
-    attributes.set("service.name", start.name);
-    attributes.set("telemetry.sdk.language", "go");
+    attributes.set("service.name", name);
+    attributes.set("telemetry.sdk.language", start.texts.language.as_str());
     match start.naming {
         Naming::ById => {
             let id = format!("{:016x}-{:016x}", random.next(), random.next());
@@ -188,7 +193,7 @@ fn resource(random: &mut Random, start: &Start<'_>) -> Resource {
     }
     if start.is_function {
         attributes.set("cloud.platform", "aws_lambda");
-        attributes.set("faas.name", start.name);
+        attributes.set("faas.name", name);
         attributes.set("faas.instance", format!("2026/11/17/[1]{host}"));
     }
     Resource { attributes, ..Resource::default() }

@@ -14,6 +14,11 @@ use super::process::Ending;
 use super::system::{Bug, System};
 use super::telemetry::{Reply, error};
 
+/// The flags of spans: the trace is sampled, it is known whether the parent is in another process, and it is.
+const SAMPLED: u32 = 0x001;
+const KNOWS_REMOTE: u32 = 0x100;
+const IS_REMOTE: u32 = 0x200;
+
 /// A span that was made, delivered or not.
 pub(super) struct Made {
     pub(super) span: Span,
@@ -198,12 +203,13 @@ impl Path<'_> {
     /// Calls another service, or sends it a message; returns when the caller goes on.
     fn call(&mut self, here: Here, id: u64, callee: usize, now: u64) -> u64 {
         let world = &self.system.world;
+        let own = &self.system.services[self.system.processes[here.process].service];
         let peer = &self.system.services[callee];
         let call = self.id();
         if self.bug == Some(Bug::Refused(callee)) {
             let times = (now, now + 3 * MS);
             let span = self.make(here, (call, Some(id)), SpanKind::Client, &peer.texts.called, times);
-            peer.texts.calls(span, Reply::Refused, None);
+            own.texts.calls(&peer.texts, span, Reply::Refused, None);
             return now + 4 * MS;
         }
         let (mut place, mut parent) = (here.place, Some(if world.is_bare { id } else { call }));
@@ -230,7 +236,7 @@ impl Path<'_> {
                 let address = world.names_peers.then(|| &self.system.processes[reached.process].address);
                 let span =
                     self.make(here, (call, Some(id)), SpanKind::Client, &peer.texts.called, (now, end));
-                peer.texts.calls(span, Reply::Answered, address);
+                own.texts.calls(&peer.texts, span, Reply::Answered, address);
             }
             end
         };
@@ -248,6 +254,14 @@ impl Path<'_> {
         let process = &self.system.processes[here.process];
         let mut span = self.system.maker.span(id, 0, &process.resource, kind, name, (0, 0));
         span.parent = parent.and_then(span_id);
+        span.trace_state = Arc::clone(&self.system.trace_state);
+        // Entries are below a span of another process; SDKs say so since flags have a bit for it.
+        let is_entry = matches!(kind, SpanKind::Server | SpanKind::Consumer);
+        span.flags = match (self.system.tells_remote, is_entry && parent.is_some()) {
+            (true, true) => SAMPLED | KNOWS_REMOTE | IS_REMOTE,
+            (true, false) => SAMPLED | KNOWS_REMOTE,
+            (false, _) => SAMPLED,
+        };
         (span.start, span.end) = (process.shown(start), Some(process.shown(end)));
         let leaves = match (process.is_frozen, here.is_flushed) {
             (false, _) => Leaves::WithItsBatch,

@@ -1,11 +1,13 @@
 //! Random systems: a tree of services, their processes over time, and the bugs that they can have.
 
+use std::sync::Arc;
+
 use super::super::random::Random;
 use super::super::spans::Maker;
 use super::super::system::{MS, SECOND, START};
 use super::super::worlds::NEVER;
 use super::process::{Ending, Naming, Process, Start};
-use super::telemetry::Texts;
+use super::telemetry::{Language, Texts};
 use super::world::World;
 
 const NAMES: [&str; 5] = ["gateway", "orders", "stock", "billing", "mail"];
@@ -34,6 +36,10 @@ pub(super) struct System {
     pub(super) is_blind: bool,
     pub(super) processes: Vec<Process>,
     pub(super) maker: Maker,
+    /// Whether SDKs say of each span whether its parent is in another process.
+    pub(super) tells_remote: bool,
+    /// The `tracestate` of all spans: some samplers say there how much they keep.
+    pub(super) trace_state: Arc<str>,
     naming: Naming,
     random: Random,
     /// When processes come and go next.
@@ -78,7 +84,7 @@ impl System {
                 let error = i64::try_from(world.clock_error).expect("seconds");
                 let clock = if random.chance(50) { error } else { 0 };
                 Service {
-                    texts: Texts::new(NAMES[at], is_queue),
+                    texts: Texts::new(NAMES[at], is_queue, Language::ALL[random.index(4)]),
                     caller: (at > 0).then(|| random.index(at)),
                     is_queue,
                     has_tail: random.chance(35) || (world.job.is_some() && at == odd),
@@ -89,6 +95,8 @@ impl System {
             })
             .collect();
         let is_blind = world.has_blind_route && !services.iter().any(|service| service.caller == Some(odd));
+        let tells_remote = random.chance(50);
+        let tells_share = tells_remote && world.sampled < 100 && world.held == 0;
         let change = START + random.between(40 * SECOND, 120 * SECOND);
         let mut system = Self {
             world,
@@ -97,6 +105,9 @@ impl System {
             is_blind,
             processes: Vec::new(),
             maker: Maker::new(),
+            tells_remote,
+            // Four of ten traces are left out.
+            trace_state: if tells_share { "ot=th:6666" } else { "" }.into(),
             naming,
             random,
             change,
@@ -134,7 +145,8 @@ impl System {
         let known = &self.services[service];
         let start = Start {
             service,
-            name: &known.texts.service,
+            texts: &known.texts,
+            trace_state: &self.trace_state,
             host,
             pid: self.next_pid,
             naming: self.naming,
@@ -183,6 +195,13 @@ impl System {
         self.processes[last].ending = Ending::Killed;
         let Process { host, delay, .. } = self.processes[last];
         self.start(self.odd, host, delay, at + DOWN);
+    }
+
+    /// The first moment from `at` on at which the odd service is up.
+    pub(super) fn up_since(&self, at: u64) -> u64 {
+        let own = self.services[self.odd].processes.iter().map(|process| &self.processes[*process]);
+        let since = own.filter(|process| at < process.gone).map(|process| process.born.max(at));
+        since.min().unwrap_or(at)
     }
 
     /// Chooses the process of a service that a request reaches.

@@ -16,9 +16,58 @@ pub(super) struct Texts {
     pub(super) tail: Arc<str>,
     /// The name of calls to it.
     pub(super) called: Arc<str>,
+    pub(super) language: Language,
     entered: Attributes,
     calling: Attributes,
     partner: Attributes,
+}
+
+/// What a service is written in: errors of calls look different in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Language {
+    Go,
+    Java,
+    Node,
+    Python,
+}
+
+impl Language {
+    pub(super) const ALL: [Self; 4] = [Self::Go, Self::Java, Self::Node, Self::Python];
+
+    /// The value of `telemetry.sdk.language`.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Go => "go",
+            Self::Java => "java",
+            Self::Node => "nodejs",
+            Self::Python => "python",
+        }
+    }
+
+    /// The value of `error.type` and the description of the status after a call without an answer.
+    fn error(self, reply: Reply) -> Option<(&'static str, &'static str)> {
+        match (reply, self) {
+            (Reply::Answered, _) => None,
+            (Reply::Refused, Self::Go) => {
+                Some(("*net.OpError", "dial tcp 10.0.9.9:8080: connect: connection refused"))
+            }
+            (Reply::Refused, Self::Java) => Some(("java.net.ConnectException", "Connection refused")),
+            (Reply::Refused, Self::Node) => Some(("ECONNREFUSED", "connect ECONNREFUSED 10.0.9.9:8080")),
+            (Reply::Refused, Self::Python) => {
+                Some(("ConnectionRefusedError", "[Errno 111] Connection refused"))
+            }
+            (Reply::DeadlineExceeded, Self::Go) => {
+                Some(("context.deadlineExceededError", "context deadline exceeded"))
+            }
+            (Reply::DeadlineExceeded, Self::Java) => {
+                Some(("java.net.SocketTimeoutException", "Read timed out"))
+            }
+            (Reply::DeadlineExceeded, Self::Node) => {
+                Some(("UND_ERR_HEADERS_TIMEOUT", "Headers Timeout Error"))
+            }
+            (Reply::DeadlineExceeded, Self::Python) => Some(("ReadTimeout", "Read timed out.")),
+        }
+    }
 }
 
 /// How a call ended.
@@ -33,7 +82,7 @@ pub(super) enum Reply {
 }
 
 impl Texts {
-    pub(super) fn new(name: &str, is_queue: bool) -> Self {
+    pub(super) fn new(name: &str, is_queue: bool, language: Language) -> Self {
         let route = format!("/{name}");
         let (entered, calling, entry, called) = if is_queue {
             (
@@ -55,6 +104,7 @@ impl Texts {
             entry: entry.into(),
             tail: format!("settle {name}").into(),
             called: called.into(),
+            language,
             entered,
             calling,
             partner: request(&format!("{name}-partner")),
@@ -74,14 +124,14 @@ impl Texts {
         attributes
     }
 
-    /// Makes a span a call to this service. `peer` is the address that was reached, where SDKs record that.
-    pub(super) fn calls(&self, span: &mut Span, reply: Reply, peer: Option<&Arc<str>>) {
-        span.attributes = self.calling.clone();
+    /// Makes a span a call of this service to `callee`. `peer` is the address that was reached, where SDKs record that.
+    pub(super) fn calls(&self, callee: &Self, span: &mut Span, reply: Reply, peer: Option<&Arc<str>>) {
+        span.attributes = callee.calling.clone();
         if let Some(peer) = peer {
             span.attributes.set("network.peer.address", Value::String(Arc::clone(peer)));
             span.attributes.set("network.peer.port", PORT);
         }
-        end(span, reply);
+        self.end(span, reply);
     }
 
     /// Makes a span a message to this service.
@@ -92,20 +142,16 @@ impl Texts {
     /// Makes a span a call of this service to its partner, which sends no spans.
     pub(super) fn calls_partner(&self, span: &mut Span, reply: Reply) {
         span.attributes = self.partner.clone();
-        end(span, reply);
+        self.end(span, reply);
     }
-}
 
-fn end(span: &mut Span, reply: Reply) {
-    match reply {
-        Reply::Answered => span.attributes.set("http.response.status_code", 200),
-        Reply::Refused => {
-            span.attributes.set("error.type", "ECONNREFUSED");
-            span.status = Some(error("connect ECONNREFUSED"));
-        }
-        Reply::DeadlineExceeded => {
-            span.attributes.set("error.type", "DeadlineExceeded");
-            span.status = Some(error("context deadline exceeded"));
+    fn end(&self, span: &mut Span, reply: Reply) {
+        match self.language.error(reply) {
+            None => span.attributes.set("http.response.status_code", 200),
+            Some((kind, text)) => {
+                span.attributes.set("error.type", kind);
+                span.status = Some(error(text));
+            }
         }
     }
 }
