@@ -5,7 +5,8 @@
 //!
 //! `QUALITYTRACE_SEEDS=500 cargo test --release -p qualitytrace-core --test it processes -- --nocapture` plays 1,000,000
 //! runs. `QUALITYTRACE_FIRST_SEED` sets the first seed, `QUALITYTRACE_THREADS` how many seeds run in parallel, and
-//! `QUALITYTRACE_WORLD` selects worlds by a part of their name.
+//! `QUALITYTRACE_WORLD` selects worlds by a part of their name. With `QUALITYTRACE_STORIES=1`, inconclusive runs of known
+//! tests are described, too.
 
 mod claim;
 mod play;
@@ -56,8 +57,10 @@ const UNKNOWABLE: [&str; 4] =
 
 /// Plays the systems with these seeds in parallel threads.
 fn play_all(world: World, number: u64, seeds: &Range<u64>, threads: u64) -> Tally {
+    let tells_all = asked("QUALITYTRACE_STORIES").is_some();
     let part = |first: u64| {
         let mut tally = Tally::default();
+        tally.undecided = tells_all.then(Vec::new);
         for seed in seeds.clone().filter(|seed| seed % threads == first) {
             play::play(world, number, seed, &mut tally);
         }
@@ -80,6 +83,9 @@ fn the_delivery_of_one_process_is_no_evidence_about_another() {
     for (at, world) in (1..).zip(World::ALL).filter(|(_, world)| world.name.contains(&only)) {
         let mut tally = play_all(world, at, &seeds, threads);
         println!("{}", tally.row(world.name));
+        for story in tally.undecided.take().into_iter().flatten() {
+            println!("{story}");
+        }
         let allowed = if UNKNOWABLE.contains(&world.name) { tally.runs / 200 } else { 0 };
         if !WRONG_TODAY.contains(&world.name) && tally.wrong.len() > allowed {
             wrong.append(&mut tally.wrong);

@@ -43,6 +43,8 @@ pub(super) struct Tally {
     open: Vec<u64>,
     /// Descriptions of the runs with a wrong verdict.
     pub(super) wrong: Vec<String>,
+    /// Descriptions of the runs of known tests without one, if they are asked for.
+    pub(super) undecided: Option<Vec<String>>,
 }
 
 impl Tally {
@@ -50,11 +52,13 @@ impl Tally {
 | world | wrong: passed, failed | of | inconclusive first, known (%) | first pass p50 / p90 | known pass p50 / p90 | failure by absence p50 / p90 | after the proof p50 / p90 | confirmed p50 / p90 | until inconclusive p50 / p90 |
 |---|---:|---:|---:|---|---|---|---|---|---|";
 
-    pub(super) fn count(&mut self, result: &Result, story: impl FnOnce() -> String) {
+    pub(super) fn count(&mut self, result: &Result, story: impl Fn() -> String) {
         let known = usize::from(result.is_known);
         self.runs += 1;
         self.counts[known] += 1;
-        if result.is_wrong() {
+        if result.got == Outcome::Inconclusive && result.is_known {
+            self.undecided.iter_mut().for_each(|undecided| undecided.push(story()));
+        } else if result.is_wrong() {
             self.wrong.push(story());
             self.false_passes += usize::from(result.got == Outcome::Passed);
             self.false_fails += usize::from(result.got == Outcome::Failed);
@@ -91,6 +95,10 @@ impl Tally {
         self.confirmed.extend(other.confirmed);
         self.open.extend(other.open);
         self.wrong.extend(other.wrong);
+        self.undecided = self.undecided.into_iter().chain(other.undecided).reduce(|mut all, more| {
+            all.extend(more);
+            all
+        });
         self
     }
 
