@@ -15,7 +15,7 @@ use super::claim::{Claim, Judged, Outcome};
 use super::request::Request;
 use super::server::{POLICY, Server};
 use super::system::{Bug, System};
-use super::tally::{Result, Tally};
+use super::tally::{RunResult, Tally};
 use super::world::World;
 
 /// How often each test of a system is run; every second time, the system has a bug.
@@ -59,7 +59,7 @@ pub(super) fn play(world: World, number: u64, seed: u64, tally: &mut Tally) {
             let run = server.follow(test, request, clock);
             let truth = claim.judge(&server.runs[run].whole_trace(), Vec::new()).outcome;
             let told = server.execute(run);
-            let result = Result {
+            let result = RunResult {
                 is_known,
                 truth,
                 got: told.verdict.outcome,

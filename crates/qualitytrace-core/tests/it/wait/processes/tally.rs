@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::claim::Outcome;
 
 /// The result of a run.
-pub(super) struct Result {
+pub(super) struct RunResult {
     /// Whether the test had a complete run before.
     pub(super) is_known: bool,
     pub(super) truth: Outcome,
@@ -20,7 +20,7 @@ pub(super) struct Result {
     pub(super) after_proof: Option<u64>,
 }
 
-impl Result {
+impl RunResult {
     pub(super) fn is_wrong(&self) -> bool {
         self.got != Outcome::Inconclusive && self.got != self.truth
     }
@@ -52,7 +52,7 @@ impl Tally {
 | world | wrong: passed, failed | of | inconclusive first, known (%) | first pass p50 / p90 | known pass p50 / p90 | failure by absence p50 / p90 | after the proof p50 / p90 | confirmed p50 / p90 | until inconclusive p50 / p90 |
 |---|---:|---:|---:|---|---|---|---|---|---|";
 
-    pub(super) fn count(&mut self, result: &Result, story: impl Fn() -> String) {
+    pub(super) fn count(&mut self, result: &RunResult, story: impl Fn() -> String) {
         let known = usize::from(result.is_known);
         self.runs += 1;
         self.counts[known] += 1;
