@@ -25,6 +25,7 @@ pub use table::{OLD_FLAGS, SETTINGS, Setting};
 
 use crate::access::Access;
 use crate::access::host::AllowedHost;
+use crate::files::AllowedFiles;
 use crate::limits::Limits;
 use crate::provision::Provisioning;
 use crate::store::Store;
@@ -100,6 +101,8 @@ pub struct Safety {
     pub tls: Option<Certificate>,
     /// `otlpServer.tls.certFile`, `otlpServer.tls.keyFile`: TLS of the OTLP ports.
     pub otlp_tls: Option<Certificate>,
+    /// `dataStores.files`: where the files may be that data stores name.
+    pub data_store_files: AllowedFiles,
 }
 
 /// The name of the key file in the data folder.

@@ -25,6 +25,7 @@ mod tls;
 mod xray;
 mod zipkin;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -41,12 +42,15 @@ use self::search::{Layout, Page, Search};
 use self::signalfx::SignalFx;
 use self::sumo_logic::SumoLogic;
 use self::tempo::Tempo;
+use self::tls::Files;
 use self::xray::XRay;
 use self::zipkin::Zipkin;
 use crate::config::Live;
+use crate::files::AllowedFiles;
+use crate::provision::data_store_files;
 use crate::trigger::{Endpoint, Failure, Gate, Reason};
 
-pub(crate) use self::connection::{Checked, Progress as ConnectionProgress, check};
+pub(crate) use self::connection::{Checked, Progress as ConnectionProgress};
 pub(crate) use self::error::FetchError;
 pub(crate) use self::pull::{Polled, Pull};
 use self::received::Received;
@@ -61,15 +65,26 @@ const MAX_CLIENTS: usize = 64;
 pub(crate) struct DataStores {
     config: Live,
     made: Arc<Mutex<Vec<Made>>>,
+    /// The files that the definitions to provision name.
+    provisioned: Arc<BTreeSet<String>>,
 }
 
 /// A client, and what it was made of.
 #[derive(Debug)]
 struct Made {
     source: Source,
-    gate: Gate,
-    limit: u64,
+    terms: ConnectionTerms,
     store: Arc<DataStore>,
+}
+
+/// What the server's settings say about connections to data stores.
+#[derive(Debug, PartialEq, Eq)]
+struct ConnectionTerms {
+    gate: Gate,
+    /// The longest answer.
+    limit: u64,
+    /// Where the files may be that a store names.
+    files: AllowedFiles,
 }
 
 /// One data store, as all runs share it.
@@ -98,28 +113,48 @@ enum Client {
 impl DataStores {
     /// Creates the clients as they are needed.
     pub(crate) fn new(config: Live) -> Self {
-        Self { config, made: Arc::default() }
+        let provisioned = Arc::new(data_store_files(&config.get().provisioning));
+        Self { config, made: Arc::default(), provisioned }
     }
 
     /// Returns the store; `None` if traces are sent to us instead.
-    pub(crate) fn of(&self, source: &Source) -> Result<Option<Arc<DataStore>>, Failure> {
+    pub(crate) async fn of(&self, source: &Source) -> Result<Option<Arc<DataStore>>, Failure> {
         if source.is_received() {
             return Ok(None);
         }
-        let limits = &self.config.get().limits;
-        let (gate, limit) = (Gate::of(limits), limits.decompressed_bytes);
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let known =
-            made.iter().find(|made| made.source == *source && made.gate == gate && made.limit == limit);
-        if let Some(known) = known {
-            return Ok(Some(Arc::clone(&known.store)));
+        let terms = self.terms();
+        if let Some(known) = self.known(source, &terms) {
+            return Ok(Some(known));
         }
-        let store = Arc::new(DataStore::new(source, &gate, limit)?);
+        let store = Arc::new(self.open(source, &terms).await?);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if made.len() >= MAX_CLIENTS {
             made.clear();
         }
-        made.push(Made { source: source.clone(), gate, limit, store: Arc::clone(&store) });
+        made.push(Made { source: source.clone(), terms, store: Arc::clone(&store) });
         Ok(Some(store))
+    }
+
+    fn known(&self, source: &Source, terms: &ConnectionTerms) -> Option<Arc<DataStore>> {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = made.iter().find(|made| made.source == *source && made.terms == *terms);
+        known.map(|known| Arc::clone(&known.store))
+    }
+
+    /// Returns what the server's settings say about every store.
+    fn terms(&self) -> ConnectionTerms {
+        let config = self.config.get();
+        ConnectionTerms {
+            gate: Gate::of(&config.limits),
+            limit: config.limits.decompressed_bytes,
+            files: config.safety.data_store_files.clone(),
+        }
+    }
+
+    /// Creates the client of a store, with the certificates that it names.
+    async fn open(&self, source: &Source, terms: &ConnectionTerms) -> Result<DataStore, Failure> {
+        let files = Files { allowed: terms.files.clone(), provisioned: &self.provisioned };
+        DataStore::new(&files.read(source).await?, &terms.gate, terms.limit)
     }
 }
 

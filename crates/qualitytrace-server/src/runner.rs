@@ -33,6 +33,7 @@ use self::suites::Suites;
 use self::tasks::Tasks;
 use crate::cluster::Cluster;
 use crate::config::Live;
+use crate::data_store::DataStores;
 use crate::follow::Following;
 use crate::observability::Recorder;
 use crate::redact::Redactor;
@@ -132,6 +133,11 @@ impl Runner {
             Self { config, cluster, learning, execution, queue, suites, peers, _tasks: tasks, background };
         runner.start_tasks(source).await?;
         Ok(Arc::new(runner))
+    }
+
+    /// The data stores in use.
+    pub(crate) fn data_stores(&self) -> &DataStores {
+        self.execution.data_stores()
     }
 
     /// Starts the background tasks: claims runs, and cooperates with other servers where the database is shared.

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use qualitytrace_config::{File, Report};
 
+use crate::files::read_text_or_pipe;
+
 /// Stems of the names of configuration files, by precedence.
 const STEMS: [&str; 3] = ["qualitytrace", "quality-trace", "tracetest"];
 const EXTENSIONS: [&str; 4] = ["yaml", "yml", "toml", "json"];
@@ -98,7 +100,7 @@ fn rank(name: &str) -> Option<(usize, usize, usize)> {
 
 /// Whether a file is a configuration: definitions have similar names, but they have `type` and `spec`.
 fn is_configuration(path: &Path) -> bool {
-    let Ok(text) = std::fs::read_to_string(path) else {
+    let Ok(text) = read_text_or_pipe(path) else {
         // A file that cannot be read is reported by the reader.
         return path.is_file();
     };

@@ -13,6 +13,7 @@ use super::draft::Draft;
 use super::slot::text;
 use super::table::OBSOLETE;
 use super::{Config, SETTINGS, Setting, find};
+use crate::files::read_text_or_pipe;
 
 /// Variables that name the configuration file, by precedence.
 const FILE_VARIABLES: [&str; 2] = ["QUALITYTRACE_CONFIG", "TRACETEST_CONFIG"];
@@ -170,7 +171,7 @@ impl Inputs {
         let mut draft = Draft::new(self.data_dir());
         let mut origins: BTreeMap<&str, Origin> = BTreeMap::new();
         let variable = |name: &str| self.environment.get(name).cloned();
-        let macros = Macros { variable: &variable, file: &|path| std::fs::read_to_string(path) };
+        let macros = Macros { variable: &variable, file: &read_text_or_pipe };
         for given in layers.iter() {
             let origin = &given.value.origin;
             let Some(setting) = SETTINGS.iter().find(|setting| setting.is_called(&given.key)) else {
@@ -273,7 +274,7 @@ impl Setting {
 }
 
 fn load(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+    read_text_or_pipe(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
 fn take(setting: &Setting, given: &Given, value: &Value, draft: &mut Draft, report: &mut Report) {

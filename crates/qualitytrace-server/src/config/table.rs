@@ -120,6 +120,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("server.tls.keyFile", "Its key, in PEM", |d| Slot::File(&mut d.tls.key)).live(),
     setting("otlpServer.tls.certFile", "Certificate of the ports for OTLP, in PEM", |d| Slot::File(&mut d.otlp_tls.certificate)).live(),
     setting("otlpServer.tls.keyFile", "Its key, in PEM", |d| Slot::File(&mut d.otlp_tls.key)).live(),
+    setting("dataStores.files", "Folder of the certificates and keys that data stores may name as files of this machine; without it they name none", |d| Slot::File(&mut d.data_store_files)).live(),
     setting("trigger.deny", "Addresses that no trigger may connect to: networks like `10.0.0.0/8`, addresses, host names, `*.DOMAIN`", |d| Slot::Deny(&mut d.config.limits.deny)).live(),
     setting("trigger.verifyCertificates", "Verify the certificate of every server that a trigger connects to over TLS, also where a test has no `sslVerification: true`", |d| Slot::Switch(&mut d.config.limits.verify_certificates)).live(),
     setting("redact.headers", "Request headers whose values are redacted in the server's own telemetry; `*` stands for any text", |d| Slot::List(&mut d.config.redact_headers)).live(),

@@ -125,6 +125,11 @@ impl Execution {
         self.traces.resize(self.config.get().limits.api_bytes);
     }
 
+    /// The data stores in use.
+    pub(super) fn data_stores(&self) -> &DataStores {
+        &self.data_stores
+    }
+
     /// Subscribes to changes of a run.
     pub(super) fn follow(&self, run: RunId) -> Following {
         self.followers.follow(run)

@@ -10,7 +10,8 @@ use anyhow::{Context, anyhow, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 use qualitytrace_core::gates::Gate;
-use qualitytrace_server::config::{Config, Listen, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
+use qualitytrace_server::config::{Config, Listen, OTLP_GRPC_PORT, OTLP_HTTP_PORT, Safety};
+use qualitytrace_server::files::AllowedFiles;
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
 
@@ -546,7 +547,7 @@ async fn own_server(options: &Options, token: &OwnToken) -> anyhow::Result<Serve
             ..config.limits
         },
         redact_headers: config.redact_headers,
-        safety: token.safety()?,
+        safety: Safety { data_store_files: AllowedFiles::Anywhere, ..token.safety()? },
         wait: windows.policy(),
         ..Config::default()
     };

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::NAME;
 use crate::data_store::credentials;
 use crate::data_store::error::FetchError;
+use crate::files::{self, CREDENTIAL_BYTES};
 use crate::trigger::{Failure, Reason};
 
 /// Who gives tokens, unless the environment names another cloud.
@@ -171,8 +172,9 @@ impl Identity {
         Ok(match &self.proof {
             Proof::Secret { url, client, secret } => login(url, client, &[("client_secret", secret)]),
             Proof::Workload { url, client, file } => {
-                let signed = tokio::fs::read_to_string(file).await;
+                let signed = files::read_aside(file.into(), CREDENTIAL_BYTES).await;
                 let signed = signed.map_err(|error| self.refused(&format!("`{file}`: {error}")))?;
+                let signed = String::from_utf8_lossy(&signed);
                 let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
                 login(url, client, &[("client_assertion_type", kind), ("client_assertion", signed.trim())])
             }

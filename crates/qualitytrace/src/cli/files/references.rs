@@ -11,6 +11,7 @@ use qualitytrace_core::definition::{
     self, Data, Document, Format, Profile, Reading, Resource, Step, Stored, Test, TestSuite, Text,
 };
 use qualitytrace_core::lang::{Diagnostic, Severity};
+use qualitytrace_server::files::{self, OWN_BYTES, read_text};
 
 use super::{File, format_of};
 
@@ -105,7 +106,7 @@ fn beside(definition: &Path, written: &str) -> PathBuf {
 }
 
 fn text_of(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path)
+    read_text(path, OWN_BYTES)
         .map_err(|error| format!("the file `{}` cannot be read: {error}", path.display()))
 }
 
@@ -194,8 +195,8 @@ fn named(definition: &Path, resource: &Resource) -> Vec<Named> {
 /// The text that replaces a file's name, valid in JSON and YAML; the error says why there is none.
 fn read(named: &Named) -> Result<String, String> {
     let path = named.path.display().to_string();
-    let bytes =
-        std::fs::read(&named.path).map_err(|error| format!("the file `{path}` cannot be read: {error}"))?;
+    let bytes = files::read(&named.path, OWN_BYTES);
+    let bytes = bytes.map_err(|error| format!("the file `{path}` cannot be read: {error}"))?;
     match &named.what {
         Wanted::Content(file_use) => {
             let content = file_use.content(&path, bytes);
