@@ -3,6 +3,7 @@
 //! What a store answers is converted to OTLP and passed to our own ingest. Waiting, storing and judging are the same
 //! for traces that are pulled and for those that are sent to us.
 
+mod answers;
 mod azure;
 mod clickhouse;
 mod connection;
@@ -35,6 +36,7 @@ use qualitytrace_core::definition::source::Source;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
+use self::answers::Answers;
 use self::azure::Azure;
 use self::clickhouse::ClickHouse;
 use self::jaeger::Jaeger;
@@ -45,7 +47,9 @@ use self::tempo::Tempo;
 use self::tls::Files;
 use self::xray::XRay;
 use self::zipkin::Zipkin;
+use crate::budget::Budget;
 use crate::config::Live;
+use crate::decode::{Allowance, DecodeError};
 use crate::files::AllowedFiles;
 use crate::provision::data_store_files;
 use crate::trigger::{Endpoint, Failure, Gate, Reason};
@@ -65,6 +69,8 @@ const MAX_CLIENTS: usize = 64;
 pub(crate) struct DataStores {
     config: Live,
     made: Arc<Mutex<Vec<Made>>>,
+    /// The memory of all answers.
+    budget: Budget,
     /// The files that the definitions to provision name.
     provisioned: Arc<BTreeSet<String>>,
 }
@@ -114,7 +120,8 @@ impl DataStores {
     /// Creates the clients as they are needed.
     pub(crate) fn new(config: Live) -> Self {
         let provisioned = Arc::new(data_store_files(&config.get().provisioning));
-        Self { config, made: Arc::default(), provisioned }
+        let budget = Budget::new(config.get().limits.api_bytes);
+        Self { config, made: Arc::default(), budget, provisioned }
     }
 
     /// Returns the store; `None` if traces are sent to us instead.
@@ -144,6 +151,7 @@ impl DataStores {
     /// Returns what the server's settings say about every store.
     fn terms(&self) -> ConnectionTerms {
         let config = self.config.get();
+        self.budget.resize(config.limits.api_bytes);
         ConnectionTerms {
             gate: Gate::of(&config.limits),
             limit: config.limits.decompressed_bytes,
@@ -154,23 +162,28 @@ impl DataStores {
     /// Creates the client of a store, with the certificates that it names.
     async fn open(&self, source: &Source, terms: &ConnectionTerms) -> Result<DataStore, Failure> {
         let files = Files { allowed: terms.files.clone(), provisioned: &self.provisioned };
-        DataStore::new(&files.read(source).await?, &terms.gate, terms.limit)
+        let answers = Answers { limit: terms.limit, budget: self.budget.clone() };
+        DataStore::new(&files.read(source).await?, &terms.gate, &answers)
     }
 }
 
 impl DataStore {
-    fn new(source: &Source, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+    fn new(source: &Source, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
         let client = match source {
-            Source::Jaeger(client) => Client::Jaeger(Jaeger::new(client, gate, limit)?),
-            Source::Tempo(tempo) => Client::Tempo(Tempo::new(tempo, gate, limit)?),
-            Source::OpenSearch(index) => Client::Search(Search::new(Layout::OpenSearch, index, gate, limit)?),
-            Source::ElasticApm(index) => Client::Search(Search::new(Layout::ElasticApm, index, gate, limit)?),
-            Source::SignalFx(signalfx) => Client::SignalFx(SignalFx::new(signalfx, gate, limit)?),
-            Source::AwsXray(xray) => Client::XRay(XRay::new(xray, gate, limit)?),
-            Source::AzureAppInsights(azure) => Client::Azure(Azure::new(azure, gate, limit)?),
-            Source::SumoLogic(sumo) => Client::SumoLogic(SumoLogic::new(sumo, gate, limit)?),
-            Source::Zipkin(client) => Client::Zipkin(Zipkin::new(client, gate, limit)?),
-            Source::ClickHouse(table) => Client::ClickHouse(ClickHouse::new(table, gate, limit)?),
+            Source::Jaeger(client) => Client::Jaeger(Jaeger::new(client, gate, answers)?),
+            Source::Tempo(tempo) => Client::Tempo(Tempo::new(tempo, gate, answers)?),
+            Source::OpenSearch(index) => {
+                Client::Search(Search::new(Layout::OpenSearch, index, gate, answers)?)
+            }
+            Source::ElasticApm(index) => {
+                Client::Search(Search::new(Layout::ElasticApm, index, gate, answers)?)
+            }
+            Source::SignalFx(signalfx) => Client::SignalFx(SignalFx::new(signalfx, gate, answers)?),
+            Source::AwsXray(xray) => Client::XRay(XRay::new(xray, gate, answers)?),
+            Source::AzureAppInsights(azure) => Client::Azure(Azure::new(azure, gate, answers)?),
+            Source::SumoLogic(sumo) => Client::SumoLogic(SumoLogic::new(sumo, gate, answers)?),
+            Source::Zipkin(client) => Client::Zipkin(Zipkin::new(client, gate, answers)?),
+            Source::ClickHouse(table) => Client::ClickHouse(ClickHouse::new(table, gate, answers)?),
             Source::Received(_) => {
                 let message = "traces are sent to this server, there is nothing to query".to_owned();
                 return Err(Failure::told(Reason::Unsupported, message));
@@ -292,12 +305,17 @@ pub enum Recorded {
 impl Recorded {
     /// Converts the body of an answer to spans.
     pub fn read(self, content_type: &str, body: Bytes) -> Result<ExportTraceServiceRequest, String> {
-        match self {
-            Self::Tempo => tempo::read(content_type, body),
-            Self::OpenSearch => Layout::OpenSearch.read(Page::read(&body)?.into_documents()),
-            Self::ElasticApm => Layout::ElasticApm.read(Page::read(&body)?.into_documents()),
-            Self::SignalFx => signalfx::read(&body),
-        }
+        let room = &mut Allowance::new(u64::MAX);
+        let read =
+            match self {
+                Self::Tempo => tempo::read(content_type, body, room),
+                Self::OpenSearch => Page::read(&body, room)
+                    .and_then(|page| Layout::OpenSearch.read(page.into_documents(), room)),
+                Self::ElasticApm => Page::read(&body, room)
+                    .and_then(|page| Layout::ElasticApm.read(page.into_documents(), room)),
+                Self::SignalFx => signalfx::read(&body, room),
+            };
+        read.map_err(|error: DecodeError| error.to_string())
     }
 }
 
@@ -313,7 +331,8 @@ mod tests {
     #[tokio::test]
     async fn the_longest_pause_holds_also_for_requests_that_wait_for_their_turn() {
         let client = HttpClient { url: "http://localhost:9411".to_owned(), ..HttpClient::default() };
-        let store = DataStore::new(&Source::Zipkin(client), &Gate::default(), 1).unwrap();
+        let answers = Answers { limit: 1, budget: Budget::new(1) };
+        let store = DataStore::new(&Source::Zipkin(client), &Gate::default(), &answers).unwrap();
         let others = store.permits.acquire_many(u32::try_from(CONCURRENCY).unwrap()).await.unwrap();
         let mut turn = pin!(store.turn());
         assert!(turn.as_mut().now_or_never().is_none());

@@ -12,6 +12,7 @@ mod columns;
 mod compute;
 pub mod config;
 pub mod data_store;
+mod decode;
 pub mod files;
 mod follow;
 pub mod ingest;

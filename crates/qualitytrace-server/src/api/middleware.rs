@@ -160,7 +160,7 @@ pub(crate) async fn check(State(guard): State<Guard>, mut request: Request, next
 
 /// The access that the request needs. A request that bypassed the routes is treated as a change.
 fn needed(extensions: &http::Extensions) -> Needed {
-    let unknown = Needed { wanted: Wanted::Change, is_registered: false };
+    let unknown = Needed { wanted: Wanted::Change, is_registered: false, measures_body: false };
     extensions.get().copied().unwrap_or(unknown)
 }
 

@@ -14,6 +14,8 @@ use serde_json::{Map, Value};
 
 pub(super) use weight::Weight;
 
+use crate::decode::{DecodeError, Room};
+
 /// Texts that only a body with protobuf names contains.
 const SIGNS: [&str; 9] = [
     "\"resource_",
@@ -30,6 +32,20 @@ const SIGNS: [&str; 9] = [
 /// Decodes an export request.
 pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, serde_json::Error> {
     decode_if(body, || Ok(()))
+}
+
+/// Decodes an export request of spans or logs within this room.
+pub(crate) fn decode_within<T: DeserializeOwned>(
+    body: &[u8],
+    room: &mut impl Room,
+) -> Result<T, DecodeError> {
+    let weight = Weight::of(body, false);
+    room.take(weight.decoded + body.len() as u64)?;
+    let kept = room.taken();
+    let decoded = decode_if(body, || room.take(weight.as_values).map_err(DecodeError::from));
+    // The tree of values is gone by now.
+    room.shrink_to(kept);
+    decoded
 }
 
 /// Decodes an export request. `may_be_values` says whether it may be read as a tree of values, if it must be.

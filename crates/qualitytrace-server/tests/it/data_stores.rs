@@ -2,6 +2,7 @@
 
 mod clickhouse;
 mod clickhouse_table;
+mod hostile;
 mod jaeger;
 mod jaeger_on_opensearch;
 mod masked_secrets;

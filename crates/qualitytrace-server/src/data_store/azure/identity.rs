@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::NAME;
 use crate::data_store::credentials;
 use crate::data_store::error::FetchError;
+use crate::decode::{self, Allowance};
 use crate::files::{self, CREDENTIAL_BYTES};
 use crate::trigger::{Failure, Reason};
 
@@ -144,9 +145,10 @@ impl Identity {
         let status = response.status();
         let body = credentials::read(response).await.map_err(|cause| self.refused(&cause))?;
         if status.is_success() {
-            return serde_json::from_slice(&body).map_err(|error| self.refused(&error.to_string()));
+            let granted = decode::json_within(&body, Allowance::SMALL);
+            return granted.map_err(|error| self.refused(&error.to_string()));
         }
-        let told = serde_json::from_slice::<Refused>(&body).ok();
+        let told = decode::json_within::<Refused>(&body, Allowance::SMALL).ok();
         let told = told.and_then(|told| told.error_description.or(told.error)).unwrap_or_default();
         let cause = format!("{status} {}", told.lines().next().unwrap_or_default());
         if status.is_server_error() || status == http::StatusCode::TOO_MANY_REQUESTS {

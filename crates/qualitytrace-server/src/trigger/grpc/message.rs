@@ -12,6 +12,7 @@ use prost_reflect::{
 use super::super::failure::Failure;
 use super::size::MAX_LEVELS;
 use super::{mistake, protocol, size};
+use crate::decode::{Allowance, protobuf_within};
 
 /// Encodes the messages of a request: one for each JSON document.
 pub(super) fn encode(request: &str, kind: &MessageDescriptor, many: bool) -> Result<Vec<Bytes>, Failure> {
@@ -124,6 +125,11 @@ fn packed(any: &DynamicMessage) -> Option<DynamicMessage> {
     DynamicMessage::decode(kind, raw.value.as_slice()).ok()
 }
 
+/// A detail, in a list that grows.
+const DETAIL: u64 = 2 * size_of::<prost_types::Any>() as u64;
+/// Values of a detail; one with more stays in base64.
+const DETAIL_VALUES: usize = 100_000;
+
 /// The details field of `google.rpc.Status`.
 #[derive(Clone, PartialEq, prost::Message)]
 struct RichStatus {
@@ -136,7 +142,7 @@ pub(super) fn details(bytes: &[u8], pool: &DescriptorPool) -> Result<Vec<String>
     if bytes.is_empty() {
         return Ok(Vec::new());
     }
-    let Ok(status) = RichStatus::decode(bytes) else {
+    let Ok(status) = protobuf_within::<RichStatus>(bytes, DETAIL, Allowance::SMALL) else {
         return Ok(vec![undescribed("", bytes)]);
     };
     let pools = [pool, protocol::error_details()?];
@@ -149,6 +155,7 @@ fn described(detail: &prost_types::Any, pools: [&DescriptorPool; 2]) -> String {
     let fields = pools
         .into_iter()
         .find_map(|pool| pool.get_message_by_name(name))
+        .filter(|kind| size::has_at_most(DETAIL_VALUES, &detail.value, kind))
         .and_then(|kind| DynamicMessage::decode(kind, detail.value.as_slice()).ok())
         .filter(|message| check_depth(message, 0).is_ok())
         .and_then(|message| serde_json::to_value(&message).ok());
