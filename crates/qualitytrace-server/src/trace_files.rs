@@ -240,6 +240,7 @@ fn otlp(text: &[u8], room: &mut impl Room) -> Result<(ExportTraceServiceRequest,
 /// Whether each line is a document: the first two begin like one, and one of them is.
 fn is_lines(file: &[u8]) -> bool {
     let first: Vec<&[u8]> = lines(file).map(|(_, line)| line).take(2).collect();
+    // Measured: nothing is kept of it.
     let is_document = |line: &&[u8]| serde_json::from_slice::<IgnoredAny>(line).is_ok();
     first.len() == 2 && first.iter().all(|line| line.starts_with(b"{")) && first.iter().any(is_document)
 }
@@ -259,6 +260,7 @@ fn detect(text: &[u8]) -> Result<Option<Format>, Unreadable> {
         // A list that begins with anything but a span is refused by its reader, with the location.
         return Ok((inner.starts_with(b"{") || inner.starts_with(b"]")).then_some(Format::Zipkin));
     }
+    // Measured: only the names of the first level are read.
     let mut document = serde_json::Deserializer::from_slice(text);
     match document.deserialize_map(Keys) {
         Ok(format) => Ok(Some(format)),
@@ -301,6 +303,7 @@ impl<'de, F: FnMut(&'de RawValue) -> Result<(), DecodeError>> Each<F> {
         let mut ended = None;
         let mut read = self.0;
         let stop = |item| read(item).map_err(|error| ended = Some(error));
+        // Measured: each item is a reference to the text.
         let mut list = serde_json::Deserializer::from_slice(list);
         let done = list.deserialize_seq(EachVisitor(stop)).and_then(|()| list.end());
         match ended {
@@ -340,6 +343,7 @@ fn item<T: DeserializeOwned, C>(
     // Texts inside of it may be JSON themselves.
     let mut inner = Allowance::new(weight.max(MIN_INNER));
     room.take(weight.max(MIN_INNER))?;
+    // Measured: above.
     let read = serde_json::from_str(item.get()).map_err(|error| without_place(&error));
     let converted = read.and_then(|sent| convert(sent, &mut inner));
     room.shrink_to(before);

@@ -108,6 +108,7 @@ pub(crate) fn read(
     document: &[u8],
     room: &mut impl Room,
 ) -> Result<(ExportTraceServiceRequest, Refused), DecodeError> {
+    // Measured: references to the text.
     let Document { data, spans } = serde_json::from_slice(document)?;
     let (mut collected, mut refused) = (Collected::default(), Refused::default());
     match (data, spans) {
@@ -133,6 +134,7 @@ fn add(
     collected: &mut Collected,
     refused: &mut Refused,
 ) -> Result<(), DecodeError> {
+    // Measured: references to the text, and one id.
     let Data { trace_id, spans, processes } = serde_json::from_slice(trace)?;
     let processes: Option<HashMap<String, Process>> =
         processes.map(|processes| decode::json(processes.get().as_bytes(), room)).transpose()?;
@@ -345,7 +347,7 @@ mod tests {
     fn one(span: &Value) -> trace::Span {
         let document = json!({ "data": [{ "traceID": TRACE, "spans": [span], "processes": {
             "p1": { "serviceName": "shop", "tags": [{ "key": "host", "type": "string", "value": "h" }] } } }] });
-        let (request, refused) = read(document.to_string().as_bytes()).unwrap();
+        let (request, refused) = read(document.to_string().as_bytes(), &mut Allowance::new(1 << 20)).unwrap();
         assert_eq!(refused, Refused::default());
         convert::spans(request).remove(0).1
     }
@@ -419,7 +421,7 @@ mod tests {
     fn a_file_may_be_one_trace_with_processes_in_its_spans() {
         let document = json!({ "traceID": "1", "processes": {}, "spans": [{ "spanID": "1", "startTime": 5, "duration": -1 },
             { "spanID": "2", "startTime": 5, "process": { "serviceName": "a" } }, { "spanID": "3", "startTime": "now" }, 7] });
-        let (request, refused) = read(document.to_string().as_bytes()).unwrap();
+        let (request, refused) = read(document.to_string().as_bytes(), &mut Allowance::new(1 << 20)).unwrap();
         let spans = convert::spans(request);
         assert_eq!((spans.len(), spans[0].1.service()), (1, "a"));
         let indexes: Vec<&str> = refused.problems.iter().map(|problem| problem.location.as_str()).collect();
@@ -538,7 +540,7 @@ mod tests {
             let id: TraceId = TRACE.parse().unwrap();
             let trace = Trace::assemble(id, spans);
             let written = serde_json::to_string(&Exported(trace.clone())).unwrap();
-            let (request, refused) = read(written.as_bytes()).unwrap();
+            let (request, refused) = read(written.as_bytes(), &mut Allowance::new(1 << 30)).unwrap();
             prop_assert_eq!(refused, Refused::default());
             let again = convert::spans(request).into_iter().map(|(trace, span)| { assert_eq!(trace, Some(id)); span });
             let again = Trace::assemble(id, again);

@@ -134,7 +134,7 @@ fn value(query: &str, name: &str, text: &Text) -> Value {
     let as_text = || Value::from(text.value.as_str());
     match declared(query, name) {
         None | Some("String" | "ID") => as_text(),
-        Some(_) => serde_json::from_str(&text.value).unwrap_or_else(|_| as_text()),
+        Some(_) => decode::json_within(text.value.as_bytes(), Allowance::SMALL).unwrap_or_else(|_| as_text()),
     }
 }
 

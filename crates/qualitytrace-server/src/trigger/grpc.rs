@@ -200,6 +200,7 @@ fn given_protocol(call: &Grpc) -> Result<Option<DescriptorPool>, Failure> {
              messages that it does not need"
         )));
     }
+    // Measured: above.
     DescriptorPool::decode(bytes.as_slice()).map(Some).map_err(|error| {
         Failure::invalid(format!(
             "the trigger's `descriptorSet` is no `FileDescriptorSet`: {error}; make one with `protoc \

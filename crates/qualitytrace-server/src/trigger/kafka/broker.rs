@@ -59,12 +59,14 @@ impl Broker {
             .and_then(|()| request.encode(&mut body, version))
             .map_err(|error| Failure::invalid(format!("the trigger makes no request: {error}")))?;
         let mut bytes = self.exchange(body).await?;
+        // Measured: a header has no lists, and those of the answer are checked below.
         let header = ResponseHeader::decode(&mut bytes, A::header_version(version));
         let header = header.map_err(|error| self.odd(&error.to_string()))?;
         if header.correlation_id != self.count {
             return Err(self.odd("it answers another request"));
         }
         shape::check(&bytes, A::SHAPE).map_err(|cause| self.odd(cause))?;
+        // Measured: by its shape.
         A::decode(&mut bytes, version).map_err(|error| self.odd(&error.to_string()))
     }
 

@@ -84,27 +84,30 @@ fn walk(bytes: &mut &[u8], shape: &[Shape], left: &mut usize) -> Result<(), &'st
 
 #[cfg(test)]
 mod tests {
-    use kafka_protocol::messages::metadata_response::{
-        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
-    };
-    use kafka_protocol::protocol::{Encodable as _, StrBytes};
+    use bytes::Bytes;
+    use kafka_protocol::protocol::Decodable as _;
 
     use super::*;
 
+    /// A text, behind its length.
+    fn text(text: &str) -> Vec<u8> {
+        [&i16::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat()
+    }
+
+    /// A list of so many equal items.
+    fn list(count: usize, item: &[u8]) -> Vec<u8> {
+        [&i32::try_from(count).unwrap().to_be_bytes()[..], &item.repeat(count)].concat()
+    }
+
     #[test]
     fn a_list_is_as_long_as_it_says() {
-        let text = StrBytes::from_static_str;
-        let partition = MetadataResponsePartition::default().with_replica_nodes(vec![1.into(), 2.into()]);
-        let topic = MetadataResponseTopic::default()
-            .with_name(Some(text("orders").into()))
-            .with_partitions(vec![partition; 3]);
-        let broker = MetadataResponseBroker::default().with_host(text("broker")).with_rack(Some(text("a")));
-        let answer = MetadataResponse::default()
-            .with_brokers(vec![broker; 2])
-            .with_cluster_id(Some(text("cluster")))
-            .with_topics(vec![topic]);
-        let mut bytes = bytes::BytesMut::new();
-        answer.encode(&mut bytes, 4).unwrap();
+        let broker = [&[0; 4][..], &text("broker"), &[0; 4], &text("rack")].concat();
+        let partition = [&[0; 10][..], &list(2, &[0; 4]), &list(1, &[0; 4])].concat();
+        let topic = [&[0; 2][..], &text("orders"), &[0], &list(3, &partition)].concat();
+        let none = [0xff, 0xff];
+        let mut bytes = [&[0; 4][..], &list(2, &broker), &none, &[0; 4], &list(1, &topic)].concat();
+        let decoded = MetadataResponse::decode(&mut Bytes::from(bytes.clone()), 4).unwrap();
+        assert_eq!((decoded.brokers.len(), decoded.topics[0].partitions.len()), (2, 3));
         assert_eq!(check(&bytes, MetadataResponse::SHAPE), Ok(()));
         assert!(check(&bytes[..bytes.len() - 1], MetadataResponse::SHAPE).is_err());
         // The number of brokers comes after the time.
