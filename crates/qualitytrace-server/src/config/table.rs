@@ -80,7 +80,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("limits.bodyBytes", "Largest request body, as sent", |d| Slot::Size(&mut d.config.limits.body_bytes)).live(),
     setting("limits.decompressedBytes", "Largest request body, after decompression", |d| Slot::Size(&mut d.config.limits.decompressed_bytes)).live(),
     setting("limits.ingestBytes", "Bytes that may wait for the store at one time", |d| Slot::Size(&mut d.config.limits.ingest_bytes)).live(),
-    setting("limits.apiBytes", "Memory that requests to the API and their answers may take at one time, and as much again for the traces of runs", |d| Slot::Size(&mut d.config.limits.api_bytes)).live(),
+    setting("limits.apiBytes", "Memory that requests to the API and their answers may take at one time, and as much again for the traces of runs, and for the answers of data stores", |d| Slot::Size(&mut d.config.limits.api_bytes)).live(),
     setting("limits.spansPerTrace", "Spans kept of one trace", |d| Slot::Count(&mut d.config.limits.spans_per_trace)).live(),
     setting("limits.retainedBytes", "Bytes of traces and logs kept in total", |d| Slot::Size(&mut d.config.limits.retained_bytes)).live(),
     setting("limits.retention", "How long a trace is kept that belongs to no run", |d| Slot::Time(&mut d.config.limits.retention)).live(),

@@ -11,7 +11,7 @@ use super::http::{self, Http, Settings};
 use super::otlp_json;
 use super::received::Received;
 use crate::budget::Lease;
-use crate::trigger::{Endpoint, Failure, Gate};
+use crate::trigger::{Endpoint, Failure, Gate, Reason};
 
 /// Its name in messages.
 pub(super) const NAME: &str = "Jaeger";
@@ -109,6 +109,7 @@ impl Jaeger {
                     {
                         Ok(())
                     }
+                    Err(error) if error.failure.reason == Reason::TooLarge => Err(error),
                     _ => Err(client.foreign(&format!("it does not have `{SERVICES}`"))),
                 }
             }

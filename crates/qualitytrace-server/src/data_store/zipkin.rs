@@ -9,7 +9,7 @@ use super::http::{self, Http, Settings};
 use super::received::Received;
 use crate::budget::Lease;
 use crate::trace_files::zipkin;
-use crate::trigger::{Endpoint, Failure, Gate};
+use crate::trigger::{Endpoint, Failure, Gate, Reason};
 
 /// Its name in messages.
 pub(super) const NAME: &str = "Zipkin";
@@ -59,6 +59,7 @@ impl Zipkin {
         let is_missing = answer.is_missing();
         match self.0.json::<Vec<String>>(answer).await {
             Ok(_) if !is_missing => Ok(()),
+            Err(error) if error.failure.reason == Reason::TooLarge => Err(error),
             _ => Err(self.0.foreign(&format!("it does not have `{SERVICES}`"))),
         }
     }
