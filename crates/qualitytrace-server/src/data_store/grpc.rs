@@ -107,14 +107,12 @@ impl Grpc {
         let mut lease = self.answers.lease(&self.endpoint)?;
         let short = |error| short_of_memory(&self.endpoint, error);
         lease.grow(message.len() as u64).map_err(|error| short(error.into()))?;
-        decoded(message, lease, |message, lease| decode_traces(message, lease)).await.map_err(|error| {
-            match error {
-                DecodeError::Malformed(cause) => {
-                    let cause = format!("it answers with something else than spans: {cause}");
-                    Failure::at(&self.endpoint, Reason::Protocol, &cause).into()
-                }
-                DecodeError::TooLarge { .. } | DecodeError::Busy => short(error),
+        decoded(message, lease, decode_traces).await.map_err(|error| match error {
+            DecodeError::Malformed(cause) => {
+                let cause = format!("it answers with something else than spans: {cause}");
+                Failure::at(&self.endpoint, Reason::Protocol, &cause).into()
             }
+            DecodeError::TooLarge { .. } | DecodeError::Busy => short(error),
         })
     }
 

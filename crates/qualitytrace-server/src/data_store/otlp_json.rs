@@ -48,7 +48,7 @@ fn collect(document: &RawValue, out: &mut Vec<u8>, level: usize) -> Result<(), D
             (true, _) | (false, Some(b'n')) => {}
             // Measured: written to `out` item by item.
             (false, Some(b'[')) => {
-                Items(out).deserialize(&mut serde_json::Deserializer::from_str(value.get()))?
+                Items(out).deserialize(&mut serde_json::Deserializer::from_str(value.get()))?;
             }
             (false, _) => return Err(DecodeError::Malformed(format!("`{name}` is no list"))),
         }

@@ -25,8 +25,11 @@ pub(crate) fn mark(request: &mut ExportTraceServiceRequest) -> bool {
         if let Some(Any::DoubleValue(number)) = value.value
             && !number.is_finite()
         {
-            let is_it = |known: f64| known.is_nan() && number.is_nan() || known == number;
-            let name = NUMBERS.iter().find(|(_, known)| is_it(*known)).map_or("NaN", |(name, _)| name);
+            let name = match (number.is_nan(), number.is_sign_positive()) {
+                (true, _) => "NaN",
+                (false, true) => "Infinity",
+                (false, false) => "-Infinity",
+            };
             value.value = Some(Any::StringValue(format!("{MARK}{name}")));
             found = true;
         }

