@@ -7,6 +7,7 @@ mod change;
 mod draft;
 mod find;
 mod live;
+mod owner;
 mod read;
 mod slot;
 mod table;
@@ -17,8 +18,9 @@ use std::path::PathBuf;
 use qualitytrace_core::wait;
 
 pub use change::Kept;
-pub use find::project_file;
+pub use find::{FoundProject, project_file};
 pub use live::Live;
+pub use owner::{SAFE_DIRECTORY, TrustedOwners};
 pub use read::{Error, Inputs, Resolved, Row};
 pub use slot::Listen;
 pub use table::{OLD_FLAGS, SETTINGS, Setting};

@@ -10,6 +10,7 @@ use qualitytrace_config::{
 use qualitytrace_telemetry::config::{self as telemetry, Sources};
 
 use super::draft::Draft;
+use super::owner::{SAFE_DIRECTORY, TrustedOwners};
 use super::slot::text;
 use super::table::OBSOLETE;
 use super::{Config, SETTINGS, Setting, find};
@@ -145,8 +146,16 @@ impl Inputs {
         if named.is_some() {
             return named;
         }
-        let Some(found) = find::find(&find::folders(home.as_deref())) else {
-            return find::project_file(Path::new(""));
+        let owners = TrustedOwners::of(|name| variable(name).cloned());
+        let Some(found) = find::find(&find::folders(home.as_deref()), &owners) else {
+            let found = find::project_file(Path::new(""), &owners);
+            for path in found.foreign {
+                let origin = Origin::File { path: path.display().to_string(), position: Position::START };
+                let message = "this file is not read: it belongs to another user".to_owned();
+                let help = format!("name it with `--config`, or list its folder in {SAFE_DIRECTORY}");
+                report.push(Severity::Warning, &origin, "", message, Some(help));
+            }
+            return found.file;
         };
         for path in found.passed_over {
             let origin = Origin::File { path: path.display().to_string(), position: Position::START };

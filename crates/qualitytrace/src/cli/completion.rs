@@ -1,6 +1,6 @@
 //! `qualitytrace completion SHELL`: the script that makes a shell ask this program for completions, and the answers.
 //!
-//! Ids are those of the server that the command line names.
+//! Ids are those of the server that the command line or the user's own file names: a shell asks in any folder, unasked.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -80,7 +80,7 @@ fn ids(current: &OsStr) -> Vec<CompletionCandidate> {
 /// The ids and names of what a command line is about.
 async fn stored(words: &[String]) -> anyhow::Result<Vec<(String, String)>> {
     let kind = words.iter().find_map(|word| resource::kind(word)).unwrap_or(Kind::Test);
-    let client = Target::at(server(words), None).client()?;
+    let client = Target::at(server(words), None).users_client()?;
     let page = Page { take: MOST_IDS, skip: 0, sort_by: "", direction: "" };
     let list: Value = serde_json::from_str(&client.list(kind, &page, Form::Json).await?)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -8,6 +8,7 @@ use qualitytrace_core::budget::Budget;
 use qualitytrace_core::import::{self, Imported, Tool};
 
 use super::Exit;
+use super::files::regular;
 use super::target::Target;
 use crate::terminal;
 
@@ -56,7 +57,7 @@ fn imported(from: &str) -> anyhow::Result<Vec<(String, String)>> {
     } else if from.starts_with("curl ") {
         (from.to_owned(), Some(Tool::Curl))
     } else {
-        let text = std::fs::read_to_string(from).with_context(|| format!("failed to read {from}"))?;
+        let text = regular::read_text(Path::new(from)).with_context(|| format!("failed to read {from}"))?;
         (text, None)
     };
     let Imported { definitions, warnings } = import::import(tool, &text, &Budget::default())?;

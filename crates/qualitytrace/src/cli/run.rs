@@ -1,8 +1,8 @@
 //! `qualitytrace run`.
 
+mod own_server;
 mod windows;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,9 @@ use anyhow::{Context, anyhow, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 use qualitytrace_core::gates::Gate;
-use qualitytrace_server::config::{Config, Listen, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
-use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
 
+use self::own_server::{OtlpOptions, own_server};
 use self::windows::{Windows, seconds_or_duration};
 use super::Exit;
 use super::beside::{Beside, ChosenSet};
@@ -25,18 +24,22 @@ use super::legacy::{self, Asked};
 use super::metadata;
 use super::own_token::{self, OwnToken};
 use super::plan::{Manner, Plan, Stay, StoredRunnable};
-use super::project::{Project, ServerSettings};
+use super::project::Project;
 use super::reports;
 use super::resource;
 use super::selection;
 use super::serve::start_logging;
 use super::target::{NamedServer, Output, Target};
+use super::trust;
 use super::variables::{self, Given};
 use super::with::{self, System};
 use crate::client::contact::RECONNECT_TIMEOUT;
 use crate::client::{Client, Wanted};
 use crate::report::{self, Level, Outcome, TestReport};
 use crate::terminal;
+
+/// How commands in tests are called, which are too many to be listed.
+const OF_TESTS: &str = "(the commands and browser scripts of its tests)";
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -47,9 +50,16 @@ pub(crate) struct Options {
     /// folder or above]
     #[arg(long = "project", id = "project", value_name = "FILE|off")]
     project_file: Option<PathBuf>,
+    /// Do without asking what the project file says: start its commands (`with`), and count it if it belongs to another
+    /// user; for CI
+    #[arg(long)]
+    trust_project: bool,
     /// The project file that counts.
     #[arg(skip)]
     project: Option<Project>,
+    /// What the project file gives in place of flags.
+    #[arg(skip)]
+    of_project: OfProject,
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
@@ -112,6 +122,14 @@ pub(crate) struct Options {
     reports: reports::Options,
 }
 
+/// What the project file gives in place of flags.
+#[derive(Debug, Clone, Copy, Default)]
+struct OfProject {
+    with: bool,
+    paths: bool,
+    token_file: bool,
+}
+
 impl Options {
     /// Adds the flags that were given before the command.
     pub(crate) fn on(self, before: Target) -> Self {
@@ -155,12 +173,21 @@ impl Options {
 
     /// Takes over what flags cannot say of the project file. `given` has its other values as defaults.
     pub(crate) fn take_project(&mut self, project: Project, given: &ArgMatches) {
-        if given.value_source("with") == Some(ValueSource::DefaultValue) {
+        let is_default = |flag: &str| given.value_source(flag) == Some(ValueSource::DefaultValue);
+        self.of_project = OfProject {
+            with: is_default("with"),
+            paths: is_default("paths"),
+            token_file: is_default("token_file"),
+        };
+        if is_default("server_url") {
+            self.target.project = Some(project.file().to_owned());
+        }
+        if self.of_project.with {
             self.with.folder = Some(project.folder());
             // A server that the user has configured for other projects is not meant.
             self.local |= self.target.named_server().is_none();
         }
-        self.reports.are_of_project = given.value_source("reports") == Some(ValueSource::DefaultValue);
+        self.reports.are_of_project = is_default("reports");
         self.variables.of_project.clone_from(&project.variables);
         self.project = Some(project);
     }
@@ -190,13 +217,25 @@ impl Options {
         if self.local {
             return Ok(None);
         }
-        let Some(named) = self.target.named_client()? else { return Ok(None) };
+        let token = self.token_file.as_deref().map(own_token::read).transpose()?;
+        let (own, given) = if self.of_project.token_file { (token, None) } else { (None, token) };
+        let target = self.target.clone().with_token(given);
+        let Some(named) = target.named_client()? else { return Ok(None) };
         let client = named.client.with_reconnect_timeout(Duration::from_secs(self.reconnect_timeout));
-        let client = match &self.token_file {
-            Some(file) => client.with_token(Some(own_token::read(file)?)),
-            None => client,
-        };
+        let client = if own.is_some() { client.with_token(own) } else { client };
         Ok(Some(NamedServer { client, ..named }))
+    }
+
+    /// Fails if the project file has commands started here that nobody has confirmed.
+    fn require_trust(&self, plan: &Plan) -> anyhow::Result<()> {
+        let Some(project) = self.project.as_ref().filter(|project| !self.trust_project && !project.is_named)
+        else {
+            return Ok(());
+        };
+        let with = if self.of_project.with { self.with.commands() } else { &[] };
+        let of_tests = (self.of_project.paths && plan.runs_commands()).then(|| OF_TESTS.to_owned());
+        let commands: Vec<String> = with.iter().cloned().chain(of_tests).collect();
+        trust::require(project.file(), &commands)
     }
 
     /// Fails on flags that only a server of this run obeys.
@@ -225,23 +264,8 @@ impl Options {
     }
 }
 
-/// Where the server that is started for the run expects OTLP, besides its own port.
-#[derive(Debug, Clone, Args)]
-struct OtlpOptions {
-    /// Address for OTLP over gRPC [default: 4317, or a free port with --with]
-    #[arg(long, value_name = "ADDR|off", env = "QUALITYTRACE_OTLP_GRPC_ADDR", value_parser = listen)]
-    otlp_grpc_addr: Option<Listen>,
-    /// Address for OTLP over HTTP [default: 4318, or a free port with --with]
-    #[arg(long, value_name = "ADDR|off", env = "QUALITYTRACE_OTLP_HTTP_ADDR", value_parser = listen)]
-    otlp_http_addr: Option<Listen>,
-}
-
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "write a whole number above 0".to_owned())
-}
-
-fn listen(text: &str) -> Result<Listen, String> {
-    Listen::parse(text).ok_or_else(|| "write a port, an ADDRESS:PORT, or `off`".to_owned())
 }
 
 /// Runs the tests of every file and reports.
@@ -355,6 +379,9 @@ async fn run_paths(
         // The next program finds an empty report, and not a missing one or that of an earlier run.
         failed_writes(options.reports.write(&[], Duration::ZERO))?;
         return Ok(Exit::Passed);
+    }
+    if named.is_none() {
+        options.require_trust(&plan)?;
     }
     let began = Instant::now();
     let interrupt = Interrupt::listen();
@@ -520,35 +547,4 @@ pub(crate) fn exit(reports: &[TestReport], fail_on_flaky: bool) -> Exit {
 /// Whether it is neither passed nor failed: missing spans could change it, or it was not begun.
 fn is_undecided(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Inconclusive | Outcome::Skipped)
-}
-
-/// Starts a server inside this process: a free port for the API, with a token that only this process knows, the usual
-/// ports for OTLP, and a database in memory. The project file has its limits.
-async fn own_server(options: &Options, token: &OwnToken) -> anyhow::Result<Server> {
-    let Options { otlp, parallel, windows, uninstrumented, with, .. } = options;
-    let project = options.project.as_ref().map(Project::server_settings).transpose()?;
-    let ServerSettings { config, otlp_grpc, otlp_http } = project.unwrap_or_default();
-    let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    // The system that is started is told where to send its spans.
-    let address = |given: Option<Listen>, of_project: Option<Listen>, usual: u16| {
-        let usual = if with.is_given() { Listen::Port(0) } else { of_project.unwrap_or(Listen::Port(usual)) };
-        given.unwrap_or(usual).address(host)
-    };
-    let config = Config {
-        http: SocketAddr::new(host, 0),
-        otlp_grpc: address(otlp.otlp_grpc_addr, otlp_grpc, OTLP_GRPC_PORT),
-        otlp_http: address(otlp.otlp_http_addr, otlp_http, OTLP_HTTP_PORT),
-        // The tests are the user's own files, and the server only lives for them.
-        limits: Limits {
-            commands: true,
-            concurrent_runs: (*parallel).max(1),
-            uninstrumented: config.limits.uninstrumented.iter().chain(uninstrumented).cloned().collect(),
-            ..config.limits
-        },
-        redact_headers: config.redact_headers,
-        safety: token.safety()?,
-        wait: windows.policy(),
-        ..Config::default()
-    };
-    Ok(Server::start(config).await?)
 }

@@ -83,6 +83,11 @@ impl Options {
         !self.with.is_empty()
     }
 
+    /// The commands to start.
+    pub(crate) fn commands(&self) -> &[String] {
+        &self.with
+    }
+
     /// Fails on flags that do not fit together.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if self.with.is_empty() && !self.ready.is_empty() {

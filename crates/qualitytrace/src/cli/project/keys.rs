@@ -93,7 +93,6 @@ pub(super) const KEYS: &[Key] = &[
     renamed("tags", "tag", Takes::List),
     renamed("server", "server-url", Takes::Text),
     key("token-file", Takes::File),
-    key("skip-verify", Takes::Switch),
     key("local", Takes::Switch),
     key("reconnect-timeout", Takes::Text),
     key("with", Takes::List),
@@ -121,11 +120,13 @@ pub(super) const KEYS: &[Key] = &[
     renamed("reports", "report", Takes::Reports),
 ];
 
-/// Flags that are about one call, or that must not be in a file which is shared.
+/// Flags that are about one call, or that a file must not say for its reader: it is shared, and may be of anybody.
 pub(super) const NOT_IN_FILE: &[&str] = &[
     "project",
+    "trust-project",
     "config",
     "token",
+    "skip-verify",
     "output",
     "verbose",
     "file",

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::{local, subject};
 use crate::cli::Exit;
+use crate::cli::files::regular;
 use crate::cli::interrupt::end_signal;
 use crate::cli::target::{Output, Target};
 use crate::client::Client;
@@ -156,7 +157,7 @@ async fn list(options: ListOptions, before: Target) -> anyhow::Result<Exit> {
     let format = target.output.unwrap_or(Output::Pretty);
     let items: Vec<Value> = if let Some(file) = &options.file {
         let name = file.display();
-        let bytes = std::fs::read(file).with_context(|| format!("failed to read {name}"))?;
+        let bytes = regular::read(file).with_context(|| format!("failed to read {name}"))?;
         let traces = subject::read(&bytes).with_context(|| format!("{name} is no trace file"))?;
         traces.iter().map(summary).collect()
     } else {
@@ -281,7 +282,7 @@ async fn import(options: ImportOptions, before: Target) -> anyhow::Result<Exit> 
     let mut exit = Exit::Passed;
     for file in &options.files {
         let name = file.display();
-        let bytes = std::fs::read(file).with_context(|| format!("failed to read {name}"))?;
+        let bytes = regular::read(file).with_context(|| format!("failed to read {name}"))?;
         let stored = client.store_traces(bytes).await.with_context(|| format!("failed to import {name}"))?;
         let number = |key: &str| usize::try_from(stored[key].as_u64().unwrap_or(0)).unwrap_or(0);
         let refused = number("refused");
