@@ -92,7 +92,7 @@ async fn test(file: Option<PathBuf>, target: Target) -> anyhow::Result<Exit> {
     let tested = client.connection(&spec).await?;
     let has_failed = STEPS.iter().any(|(key, _)| tested[key]["status"] == "failed");
     if target.output == Some(Output::Json) {
-        terminal::out(&format!("{}\n", serde_json::to_string_pretty(&tested)?));
+        terminal::out(&terminal::filter::json(&format!("{}\n", serde_json::to_string_pretty(&tested)?)));
     } else {
         terminal::out(&shown(&spec, &tested));
     }

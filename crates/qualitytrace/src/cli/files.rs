@@ -106,7 +106,7 @@ impl File {
         // Secrets are redacted: logs of CI systems have many readers. Values of the environment are not shown at all.
         let source = definition::secrets::redacted(self.original(), self.format);
         let shown = lang::render(&name, &source, &self.placed(), terminal::style::coloured());
-        format!("{}\n\n", shown.trim_end())
+        format!("{}\n\n", terminal::filter::adopted(shown.trim_end()))
     }
 
     /// Its diagnostics, at their places in the text as it is on the disk.

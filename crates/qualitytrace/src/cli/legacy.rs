@@ -226,8 +226,12 @@ impl Ended {
         Ok(match (self, output) {
             (Self::Test(test), Output::Pretty) => format!("{}\n", test.pretty(0)),
             (Self::Suite(suite), Output::Pretty) => format!("{}\n", suite.pretty()),
-            (Self::Test(test), Output::Json) => format!("{:#}\n\n", test.json()),
-            (Self::Suite(suite), Output::Json) => format!("{:#}\n\n", suite.json()),
+            (Self::Test(test), Output::Json) => {
+                format!("{}\n\n", terminal::filter::json(&format!("{:#}", test.json())))
+            }
+            (Self::Suite(suite), Output::Json) => {
+                format!("{}\n\n", terminal::filter::json(&format!("{:#}", suite.json())))
+            }
             (Self::Test(test), Output::Yaml) => serde_saphyr::to_string(&test.json())?,
             (Self::Suite(suite), Output::Yaml) => serde_saphyr::to_string(&suite.json())?,
         })

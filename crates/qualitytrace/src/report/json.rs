@@ -33,7 +33,7 @@ pub(crate) fn document(reports: &[TestReport], took: Duration) -> String {
         "summary": summary,
         "tests": tests,
     });
-    format!("{document:#}\n")
+    crate::terminal::filter::json(&format!("{document:#}\n"))
 }
 
 /// Reads a report back; also returns how long its run took.

@@ -13,6 +13,7 @@ mod data_stores;
 mod declarative;
 mod demo;
 mod deploy;
+mod escapes;
 mod evidence;
 mod feedback;
 mod files;

@@ -21,6 +21,7 @@ use crate::cli::target::{Output, Target};
 use crate::client::Client;
 use crate::report::visible;
 use crate::report::waterfall::{self, Mark};
+use crate::terminal::filter::json;
 use crate::terminal::{self, columns, duration, style};
 
 /// The media type of Jaeger's JSON.
@@ -172,7 +173,7 @@ async fn list(options: ListOptions, before: Target) -> anyhow::Result<Exit> {
         target.client()?.traces(&filters).await?
     };
     match format {
-        Output::Json => terminal::out(&format!("{:#}\n", Value::from(items))),
+        Output::Json => terminal::out(&json(&format!("{:#}\n", Value::from(items)))),
         Output::Yaml => terminal::out(&qualitytrace_core::definition::to_yaml(&Value::from(items))),
         Output::Pretty if items.is_empty() => terminal::err(
             "no trace passes; `qualitytrace trace tail` shows what arrives, `qualitytrace doctor` why nothing does\n",
@@ -233,7 +234,7 @@ async fn show(options: ShowOptions, before: Target) -> anyhow::Result<Exit> {
     let trace = named(&options.trace, options.trace_id.as_deref(), || target.client()).await?;
     let drawn = subject::drawable(trace)?;
     match target.output.unwrap_or(Output::Pretty) {
-        Output::Json => terminal::out(&format!("{:#}\n", serde_json::to_value(&drawn)?)),
+        Output::Json => terminal::out(&json(&format!("{:#}\n", serde_json::to_value(&drawn)?))),
         Output::Yaml => {
             terminal::out(&qualitytrace_core::definition::to_yaml(&serde_json::to_value(&drawn)?));
         }
