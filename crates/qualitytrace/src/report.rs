@@ -8,6 +8,7 @@ pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod junit;
 mod level;
+pub(crate) mod link;
 mod live;
 pub(crate) mod markdown;
 pub(crate) mod pretty;
@@ -30,6 +31,7 @@ pub(crate) use self::brief::text as brief;
 pub(crate) use self::exchange::Exchange;
 pub(crate) use self::gate::FailedGate;
 pub(crate) use self::level::Level;
+pub(crate) use self::link::Link;
 pub(crate) use self::problem::problems;
 
 /// Note on a run whose response was longer than is kept.
@@ -61,7 +63,7 @@ pub(crate) struct TestReport {
     pub(crate) run: u64,
     pub(crate) trace_id: String,
     /// The address of the run on the server's page, where the server has one and outlives the command.
-    pub(crate) link: Option<String>,
+    pub(crate) link: Option<Link>,
     pub(crate) ending: Ending,
     pub(crate) phases: Phases,
     /// What was missing from the trace when the wait ended.

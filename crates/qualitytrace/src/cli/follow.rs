@@ -15,7 +15,7 @@ use super::parallel::{TriggerLimit, UnderWay};
 use crate::client::events::Seen;
 use crate::client::{Client, StartedRun, Wanted};
 use crate::report::progress::Progress;
-use crate::report::{self, Ending, Level, Outcome, TestReport};
+use crate::report::{self, Ending, Level, Link, Outcome, TestReport};
 
 /// How a series of runs ended.
 #[derive(Debug, Clone, Copy)]
@@ -291,7 +291,8 @@ pub(super) async fn report(
         None => TestReport::skipped(name.to_owned(), id.to_owned()),
     };
     report.earlier = reports;
-    report.link = (has_page && report.run > 0).then(|| client.page_of_run(&report.id, report.run));
+    let page = (has_page && report.run > 0).then(|| client.page_of_run(&report.id, report.run));
+    report.link = page.as_deref().and_then(Link::of);
     if let Some(SeriesEnd { attempts, outcome }) = ended {
         (report.attempts, report.outcome) = (attempts, outcome);
     }

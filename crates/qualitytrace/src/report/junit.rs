@@ -98,7 +98,8 @@ fn suite(report: &TestReport) -> TestSuite {
         suite.add_property(("url", link.as_str()));
     }
     if !report.notes.is_empty() {
-        suite.set_system_out(report.notes.join("\n"));
+        let notes: Vec<String> = report.notes.iter().map(|note| visible::text(note)).collect();
+        suite.set_system_out(notes.join("\n"));
     }
     suite
 }

@@ -41,6 +41,7 @@ mod provision;
 mod pty;
 mod reload;
 mod report_formats;
+mod report_texts;
 mod reports;
 mod resources;
 mod run_server;
