@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::Exit;
 use super::files::File;
 use super::target::{Output, Target};
+use crate::client::answer;
 use crate::client::resources::Form;
 use crate::terminal;
 
@@ -84,8 +85,7 @@ async fn test(file: Option<PathBuf>, target: Target) -> anyhow::Result<Exit> {
         None => {
             let current = client.resource(Kind::DataStore, "current", Form::Json).await?;
             let current = current.context("the server has no data store")?;
-            let mut current: Value =
-                serde_json::from_str(&current).context("the server's answer is not a data store")?;
+            let mut current: Value = answer::document(&current)?;
             current["spec"].take()
         }
     };

@@ -20,6 +20,7 @@ use super::follow::SeriesEnd;
 use super::interrupt::Interrupt;
 use super::plan::StoredRunnable;
 use super::target::Output;
+use crate::client::answer;
 use crate::client::resources::Form;
 use crate::client::{Client, EndedRun, MissingVariables, StartedRun, Wanted};
 use crate::report::Outcome;
@@ -411,7 +412,7 @@ async fn steps(
 async fn definition(client: &Client, kind: Kind, id: &str) -> anyhow::Result<(String, Vec<String>)> {
     let body = client.resource(kind, id, Form::Json).await?;
     let body = body.with_context(|| format!("the server no longer has `{id}`"))?;
-    let shown: serde_json::Value = serde_json::from_str(&body).context("the server's answer is not JSON")?;
+    let shown: serde_json::Value = answer::document(&body)?;
     let spec = &shown["spec"];
     let title = |spec: &serde_json::Value| {
         let texts = [&spec["name"], &spec["selector"]].map(|text| text.as_str().unwrap_or_default());

@@ -15,6 +15,7 @@ use super::Exit;
 use super::files::format_of;
 use super::target::{Output, Target};
 use crate::client::Client;
+use crate::client::answer;
 use crate::client::resources::{Form, Page};
 use crate::terminal;
 use name::Name;
@@ -278,7 +279,7 @@ async fn show(client: &Client, kind: Kind, body: &str, output: Output) -> anyhow
 }
 
 fn parsed(body: &str) -> anyhow::Result<Value> {
-    serde_json::from_str(body).context("the server's answer is not JSON")
+    answer::document(body)
 }
 
 /// Parses a list response.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::answer::{self, MESSAGE};
 use super::{Client, escaped};
 
 impl Client {
@@ -18,7 +19,7 @@ impl Client {
     /// Whether the server has a page; `false` when it does not say.
     pub(crate) async fn has_page(&self) -> bool {
         let Ok(Some(body)) = self.get("/api/info").await else { return false };
-        let info: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let info: Value = answer::decoded(&body, MESSAGE, "about itself").unwrap_or_default();
         info["page"]["built"] == true
     }
 

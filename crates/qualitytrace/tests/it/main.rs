@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admission;
+mod answers;
 mod audit;
 mod beside;
 mod busy;
