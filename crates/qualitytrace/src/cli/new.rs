@@ -1,5 +1,6 @@
 //! `qualitytrace new`: a first test from an address, a curl command, a file of another tool, or a trace of a server.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -88,11 +89,16 @@ fn write(out: &Path, definitions: &[(String, String)]) -> anyhow::Result<()> {
         }
         files
     };
-    if let Some((taken, _)) = files.iter().find(|(path, _)| path.exists()) {
+    if let Some((taken, _)) = files.iter().find(|(path, _)| path.symlink_metadata().is_ok()) {
         bail!("{} is already there; remove it, or choose another --out", taken.display());
     }
     for (path, text) in files {
-        std::fs::write(&path, text).with_context(|| format!("failed to write {}", path.display()))?;
+        // A new file, and not what a link leads to.
+        let mut options = std::fs::OpenOptions::new();
+        let written = options.write(true).create_new(true).open(&path);
+        written
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .with_context(|| format!("failed to write {}", path.display()))?;
         terminal::out(&format!("{}\n", path.display()));
     }
     Ok(())

@@ -300,7 +300,7 @@ async fn files_of_another_user_are_not_obeyed_until_they_are_allowed() {
         assert_eq!((code, out.lines().count()), (Some(0), 1), "{arguments:?} {err}");
     }
     desk.call("", &["list", "test"], &[("QUALITYTRACE_SAFE_DIRECTORY", folder)]).await;
-    assert_eq!(recorder.taken().len(), 1);
+    assert!(!recorder.taken().is_empty());
     assert!(!desk.path().join("started").exists());
 }
 

@@ -53,6 +53,7 @@ mod spool;
 mod startable;
 mod stores;
 mod story;
+mod strangers;
 mod suites;
 mod systems;
 mod tools;
