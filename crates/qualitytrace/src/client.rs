@@ -22,7 +22,7 @@ use rustls::CertificateError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use self::answer::{AnswerError, DOCUMENT, MESSAGE, TRACE};
+use self::answer::{AnswerError, Bound, DOCUMENT, MESSAGE, TRACE};
 use self::contact::{Contact, Pauses};
 
 /// How long a connection may take.
@@ -264,14 +264,16 @@ impl Client {
 
     /// The default gates of the server; `None` when it does not report them.
     pub(crate) async fn usual_gates(&self) -> anyhow::Result<Option<Vec<String>>> {
-        let Some(body) = self.get("/api/testrunners/current").await? else { return Ok(None) };
+        let Some(body) = self.get("/api/testrunners/current", MESSAGE).await? else { return Ok(None) };
         let runner: Value = answer::decoded(&body, MESSAGE, "a test runner")?;
         Ok(serde_json::from_value(runner["spec"]["requiredGates"].clone()).ok())
     }
 
     /// The default polling profile of the server; empty when it does not report one.
     pub(crate) async fn usual_profile(&self) -> anyhow::Result<Map<String, Value>> {
-        let Some(body) = self.get("/api/pollingprofiles/current").await? else { return Ok(Map::new()) };
+        let Some(body) = self.get("/api/pollingprofiles/current", MESSAGE).await? else {
+            return Ok(Map::new());
+        };
         let mut profile: Value = answer::decoded(&body, MESSAGE, "a polling profile")?;
         Ok(serde_json::from_value(profile["spec"].take()).unwrap_or_default())
     }
@@ -280,7 +282,7 @@ impl Client {
     /// long poll times out.
     pub(crate) async fn series_after(&self, test: &str, run: u64, runs: u32) -> anyhow::Result<Series> {
         let path = format!("/api/tests/{}/run/{run}/series?after={runs}", escaped(test));
-        let body = self.get(&path).await?;
+        let body = self.get(&path, DOCUMENT).await?;
         let body = body.with_context(|| format!("the server no longer has run {run} of test {test}"))?;
         answer::decoded(&body, DOCUMENT, "a series")
     }
@@ -333,7 +335,7 @@ impl Client {
 
     /// A trace; `None` when the server has no span of it.
     pub(crate) async fn trace(&self, id: &str) -> anyhow::Result<Option<wire::Trace>> {
-        let Some(body) = self.get(&format!("/api/traces/{id}")).await? else { return Ok(None) };
+        let Some(body) = self.get(&format!("/api/traces/{id}"), TRACE).await? else { return Ok(None) };
         Ok(Some(answer::decoded(&body, TRACE, "a trace")?))
     }
 
@@ -356,7 +358,7 @@ impl Client {
 
     /// A run of a test as JSON.
     pub(crate) async fn run(&self, test: &str, run: u64) -> anyhow::Result<EndedRun> {
-        let body = self.get(&format!("/api/tests/{}/run/{run}", escaped(test))).await?;
+        let body = self.get(&format!("/api/tests/{}/run/{run}", escaped(test)), TRACE).await?;
         let body = body.with_context(|| format!("the server no longer has run {run} of test {test}"))?;
         answer::decoded(&body, TRACE, "a run")
     }
@@ -371,7 +373,7 @@ impl Client {
 
     /// The JUnit report of a run, as the server writes it.
     pub(crate) async fn junit(&self, test: &str, run: u64) -> anyhow::Result<String> {
-        let body = self.get(&format!("/api/tests/{}/run/{run}/junit.xml", escaped(test))).await?;
+        let body = self.get(&format!("/api/tests/{}/run/{run}/junit.xml", escaped(test)), DOCUMENT).await?;
         let body = body.with_context(|| format!("the server no longer has run {run} of test {test}"))?;
         String::from_utf8(body).context("the server's answer is not text")
     }
@@ -427,14 +429,14 @@ impl Client {
     }
 
     /// Reads the whole response of a GET; `None` for 404.
-    async fn get(&self, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
+    async fn get(&self, path: &str, bound: Bound) -> anyhow::Result<Option<Vec<u8>>> {
         let mut pauses = Pauses::default();
         loop {
             let answer = self.send(self.http.get(self.url(path))).await?;
             if answer.status() == StatusCode::NOT_FOUND {
                 return Ok(None);
             }
-            match answer::bytes(accepted(answer).await?, TRACE).await {
+            match answer::bytes(accepted(answer).await?, bound).await {
                 Ok(bytes) => return Ok(Some(bytes)),
                 // It would be as large again.
                 Err(error) if error.is::<AnswerError>() => return Err(error),

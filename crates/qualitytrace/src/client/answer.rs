@@ -32,15 +32,15 @@ pub(super) const EVENT: Bound = Bound { bytes: 64 << 20, values: 1 << 21 };
 pub(crate) enum AnswerError {
     /// It is longer than anything that is asked for.
     #[error("the answer of {server} is larger than {} MiB, and was not read to its end; is it a server of Qualitytrace?", bytes >> 20)]
-    TooLarge { server: String, bytes: usize },
+    Oversized { server: String, bytes: usize },
     /// An event, or all events of a run.
     #[error("{what} of {server} is larger than {} MiB, and was not read to its end; is it a server of Qualitytrace?", bytes >> 20)]
-    TooManyEvents { what: &'static str, server: String, bytes: usize },
+    OversizedEvents { what: &'static str, server: String, bytes: usize },
     /// It would take too much memory.
     #[error(
         "the server's answer has more than {0} values, and was not decoded; is it a server of Qualitytrace?"
     )]
-    TooManyValues(usize),
+    ManyValues(usize),
 }
 
 /// Reads a body.
@@ -48,7 +48,7 @@ pub(super) async fn bytes(mut response: Response, bound: Bound) -> anyhow::Resul
     let too_large = |response: &Response| {
         let url = response.url();
         let server = format!("{}{}", url.origin().ascii_serialization(), url.path());
-        AnswerError::TooLarge { server, bytes: bound.bytes }
+        AnswerError::Oversized { server, bytes: bound.bytes }
     };
     let announced = response.content_length().unwrap_or(0);
     if usize::try_from(announced).map_or(true, |announced| announced > bound.bytes) {
@@ -97,7 +97,7 @@ pub(super) fn decoded<T: DeserializeOwned>(body: &[u8], bound: Bound, what: &str
 
 /// Fails if a JSON text has more values than the bound allows.
 pub(super) fn measured(body: &[u8], bound: Bound) -> Result<(), AnswerError> {
-    if values(body) > bound.values { Err(AnswerError::TooManyValues(bound.values)) } else { Ok(()) }
+    if values(body) > bound.values { Err(AnswerError::ManyValues(bound.values)) } else { Ok(()) }
 }
 
 /// How many values a JSON text has, at most one too few for each of its lists and objects.

@@ -106,7 +106,7 @@ impl Client {
 
 impl Client {
     fn too_many(&self, what: &'static str, bytes: usize) -> anyhow::Error {
-        AnswerError::TooManyEvents { what, server: shown(&self.base), bytes }.into()
+        AnswerError::OversizedEvents { what, server: shown(&self.base), bytes }.into()
     }
 }
 

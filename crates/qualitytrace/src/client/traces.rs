@@ -27,7 +27,7 @@ impl Client {
 
     /// A run of a test as the API shows it, with its trace.
     pub(crate) async fn run_document(&self, test: &str, run: u64) -> anyhow::Result<Value> {
-        let body = self.get(&format!("/api/tests/{}/run/{run}", escaped(test))).await?;
+        let body = self.get(&format!("/api/tests/{}/run/{run}", escaped(test)), TRACE).await?;
         let missing = || format!("the server at {} has no run {run} of test {test}", self.base());
         answer::decoded(&body.with_context(missing)?, TRACE, "a run")
     }
@@ -48,7 +48,7 @@ impl Client {
 
     /// What the server says of itself: version, database, addresses.
     pub(crate) async fn info(&self) -> anyhow::Result<Value> {
-        let body = self.get("/api/info").await?.context("the server does not say what it is")?;
+        let body = self.get("/api/info", MESSAGE).await?.context("the server does not say what it is")?;
         answer::decoded(&body, MESSAGE, "about itself")
     }
 

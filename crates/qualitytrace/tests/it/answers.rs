@@ -71,14 +71,7 @@ async fn check(line: &str, url: &str, expected: &str) {
 #[tokio::test]
 async fn an_answer_without_an_end_is_not_read_to_its_end() {
     let url = server(|stream, _| endless(stream, "200 OK", "[", "{},")).await;
-    for line in [
-        "list test",
-        "get test --id x",
-        "version",
-        "trace list",
-        "run t.yaml",
-        "trace show 0af7651916cd43dd8448eb211c80319c",
-    ] {
+    for line in ["list test", "version", "trace list", "run t.yaml"] {
         check(line, &url, "and was not read to its end; is it a server of Qualitytrace?").await;
     }
     // An error without an end is an error all the same.
