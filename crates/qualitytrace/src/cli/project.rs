@@ -26,8 +26,6 @@ use crate::terminal;
 const SECTION: &str = "run";
 /// The key of the variables: a mapping, of which flags replace single names.
 const VARIABLES: &str = "variables";
-/// The key of a file with a token: it is sent to a server, so that it must be the project's own.
-const TOKEN_FILE: &str = "token-file";
 /// What `--project` takes for no file.
 const OFF: &str = "off";
 /// Keys that have no meaning on a server that was named.
@@ -128,9 +126,9 @@ impl Project {
             report.error(&given.value.origin, &given.key, message, None);
             return;
         }
-        if key.name == TOKEN_FILE && !values.iter().all(|value| self.holds(Path::new(value))) {
+        if values.iter().filter_map(|value| key.owned_file(value)).any(|file| !self.holds(&file)) {
             let message = format!("`{}` is a file outside the folder of the project", given.key);
-            let help = format!("give it as `--{TOKEN_FILE}`");
+            let help = format!("give it as `--{}`", key.flag);
             report.error(&given.value.origin, &given.key, message, Some(help));
             return;
         }
@@ -151,11 +149,17 @@ impl Project {
         self.file.parent().map(Path::to_path_buf).unwrap_or_default()
     }
 
-    /// Whether a file is below the folder of the project, links resolved. One that is not there is read by nobody.
+    /// Whether a file is below the folder of the project, links resolved. One that is not there would be made.
     fn holds(&self, file: &Path) -> bool {
-        let folder = Some(self.folder()).filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or_else(|| PathBuf::from(".")).canonicalize();
-        file.canonicalize().map_or(true, |file| folder.is_ok_and(|folder| file.starts_with(folder)))
+        let resolved = |path: &Path| {
+            let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+            path.canonicalize().ok()
+        };
+        let is_new = file.symlink_metadata().is_err();
+        let place = if is_new { file.parent().and_then(resolved) } else { resolved(file) };
+        let folder = resolved(&self.folder());
+        // A folder that is not there is reported when the file is written.
+        place.map_or(is_new, |place| folder.is_some_and(|folder| place.starts_with(folder)))
     }
 
     /// Puts the values into the table of flags, as defaults. `given` is the command line without them.

@@ -1,5 +1,6 @@
 //! `qualitytrace run`.
 
+mod of_project;
 mod own_server;
 mod windows;
 
@@ -12,6 +13,7 @@ use clap::{ArgMatches, Args};
 use qualitytrace_core::gates::Gate;
 use qualitytrace_server::server::Server;
 
+use self::of_project::{Gives, OfProject};
 use self::own_server::{OtlpOptions, own_server};
 use self::windows::{Windows, seconds_or_duration};
 use super::Exit;
@@ -30,7 +32,6 @@ use super::resource;
 use super::selection;
 use super::serve::start_logging;
 use super::target::{NamedServer, Output, Target};
-use super::trust;
 use super::variables::{self, Given};
 use super::with::{self, System};
 use crate::client::contact::RECONNECT_TIMEOUT;
@@ -38,28 +39,13 @@ use crate::client::{Client, Wanted};
 use crate::report::{self, Level, Outcome, TestReport};
 use crate::terminal;
 
-/// How commands in tests are called, which are too many to be listed.
-const OF_TESTS: &str = "(the commands and browser scripts of its tests)";
-
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Files, folders to search, or patterns like 'tests/**/*.yaml' [default: `run.paths` of the project file]
     #[arg(value_name = "FILE|DIR|GLOB")]
     paths: Vec<PathBuf>,
-    /// Project file, whose section `run` has values for these flags; `off` for none [default: qualitytrace.yaml in this
-    /// folder or above]
-    #[arg(long = "project", id = "project", value_name = "FILE|off")]
-    project_file: Option<PathBuf>,
-    /// Do without asking what the project file says: start its commands (`with`), and count it if it belongs to another
-    /// user; for CI
-    #[arg(long)]
-    trust_project: bool,
-    /// The project file that counts.
-    #[arg(skip)]
-    project: Option<Project>,
-    /// What the project file gives in place of flags.
-    #[arg(skip)]
-    of_project: OfProject,
+    #[command(flatten)]
+    project: OfProject,
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
@@ -122,14 +108,6 @@ pub(crate) struct Options {
     reports: reports::Options,
 }
 
-/// What the project file gives in place of flags.
-#[derive(Debug, Clone, Copy, Default)]
-struct OfProject {
-    with: bool,
-    paths: bool,
-    token_file: bool,
-}
-
 impl Options {
     /// Adds the flags that were given before the command.
     pub(crate) fn on(self, before: Target) -> Self {
@@ -174,7 +152,7 @@ impl Options {
     /// Takes over what flags cannot say of the project file. `given` has its other values as defaults.
     pub(crate) fn take_project(&mut self, project: Project, given: &ArgMatches) {
         let is_default = |flag: &str| given.value_source(flag) == Some(ValueSource::DefaultValue);
-        self.of_project = OfProject {
+        self.project.gives = Gives {
             with: is_default("with"),
             paths: is_default("paths"),
             token_file: is_default("token_file"),
@@ -182,14 +160,14 @@ impl Options {
         if is_default("server_url") {
             self.target.project = Some(project.file().to_owned());
         }
-        if self.of_project.with {
+        if self.project.gives.with {
             self.with.folder = Some(project.folder());
             // A server that the user has configured for other projects is not meant.
             self.local |= self.target.named_server().is_none();
         }
         self.reports.are_of_project = is_default("reports");
         self.variables.of_project.clone_from(&project.variables);
-        self.project = Some(project);
+        self.project.file = Some(project);
     }
 
     /// What is to be run. Fails on flags that do not fit together.
@@ -218,24 +196,12 @@ impl Options {
             return Ok(None);
         }
         let token = self.token_file.as_deref().map(own_token::read).transpose()?;
-        let (own, given) = if self.of_project.token_file { (token, None) } else { (None, token) };
+        let (own, given) = if self.project.gives.token_file { (token, None) } else { (None, token) };
         let target = self.target.clone().with_token(given);
         let Some(named) = target.named_client()? else { return Ok(None) };
         let client = named.client.with_reconnect_timeout(Duration::from_secs(self.reconnect_timeout));
         let client = if own.is_some() { client.with_token(own) } else { client };
         Ok(Some(NamedServer { client, ..named }))
-    }
-
-    /// Fails if the project file has commands started here that nobody has confirmed.
-    fn require_trust(&self, plan: &Plan) -> anyhow::Result<()> {
-        let Some(project) = self.project.as_ref().filter(|project| !self.trust_project && !project.is_named)
-        else {
-            return Ok(());
-        };
-        let with = if self.of_project.with { self.with.commands() } else { &[] };
-        let of_tests = (self.of_project.paths && plan.runs_commands()).then(|| OF_TESTS.to_owned());
-        let commands: Vec<String> = with.iter().cloned().chain(of_tests).collect();
-        trust::require(project.file(), &commands)
     }
 
     /// Fails on flags that only a server of this run obeys.
@@ -381,7 +347,7 @@ async fn run_paths(
         return Ok(Exit::Passed);
     }
     if named.is_none() {
-        options.require_trust(&plan)?;
+        options.project.require_trust(&options.with, &plan)?;
     }
     let began = Instant::now();
     let interrupt = Interrupt::listen();

@@ -21,7 +21,9 @@ pub(crate) fn require(project: &Path, commands: &[String]) -> anyhow::Result<()>
     if commands.is_empty() || confirmed.has(&file, commands) {
         return Ok(());
     }
-    let shown: String = commands.iter().map(|command| format!("  {}\n", visible::text(command))).collect();
+    let shown: Vec<String> =
+        commands.iter().map(|command| format!("  {}\n", visible::text(command))).collect();
+    let shown = shown.concat();
     let project = visible::text(&project.display().to_string());
     let question = format!(
         "The project file {project} starts\n{shown}which you have not confirmed yet. Start that, now and later? (yes/no)"

@@ -133,6 +133,14 @@ async fn the_server_of_a_project_file_gets_no_token_of_the_user_and_no_file_of_a
     write("  token-file: own\n");
     run(&here, "run", &[]).await;
     assert!(server.taken().concat().contains("token-of-the-project-1234"));
+    for key in
+        ["junit: ../written", "learned: ../written", "reports: { markdown: ../written }", "junit: link"]
+    {
+        write(&format!("  {key}\n"));
+        let said = text(&run(&here, "run", &[]).await);
+        holds(&said, &["is a file outside the folder of the project; give it as `--"]);
+        assert!(!folder.path().join("written").exists());
+    }
     write("  skip-verify: true\n");
     holds(&text(&run(&here, "run", &[]).await), &["`run.skip-verify` is no setting of a project"]);
 }

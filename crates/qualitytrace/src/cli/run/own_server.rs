@@ -30,7 +30,7 @@ fn listen(text: &str) -> Result<Listen, String> {
 /// ports for OTLP, and a database in memory. The project file has its limits.
 pub(super) async fn own_server(options: &Options, token: &OwnToken) -> anyhow::Result<Server> {
     let Options { otlp, parallel, windows, uninstrumented, with, .. } = options;
-    let project = options.project.as_ref().map(Project::server_settings).transpose()?;
+    let project = options.project.file.as_ref().map(Project::server_settings).transpose()?;
     let ServerSettings { config, otlp_grpc, otlp_http } = project.unwrap_or_default();
     let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
     // The system that is started is told where to send its spans.
