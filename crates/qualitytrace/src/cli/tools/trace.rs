@@ -266,14 +266,14 @@ async fn export(options: ExportOptions, before: Target) -> anyhow::Result<Exit> 
             let found = client.trace_as(&options.trace, media).await?;
             let missing =
                 || format!("the server at {} has no span of trace {}", client.base(), options.trace);
-            found.with_context(missing)?.to_vec()
+            found.with_context(missing)?
         }
     };
     match &options.out {
         Some(path) => {
             std::fs::write(path, bytes).with_context(|| format!("failed to write {}", path.display()))?;
         }
-        None => terminal::out(&format!("{}\n", String::from_utf8_lossy(&bytes).trim_end())),
+        None => terminal::out(&json(&format!("{}\n", String::from_utf8_lossy(&bytes).trim_end()))),
     }
     Ok(Exit::Passed)
 }
