@@ -200,10 +200,14 @@ impl Queue {
 
     /// Claims runs whenever permits are free and runs are queued.
     pub(super) async fn claim(self: Arc<Self>) {
+        let mut has_unknown_claims = false;
         loop {
             let Some(permits) = self.permits().await else { return };
             self.adjust_clock();
             let (owner, position) = (self.cluster.id(), self.callers.position());
+            if has_unknown_claims {
+                has_unknown_claims = self.return_lost_claims(&owner).await.is_err();
+            }
             match self.store.claim_runs(&owner, permits.len()).await {
                 Ok(claimed) => {
                     let is_drained = claimed.len() < permits.len();
@@ -218,6 +222,7 @@ impl Queue {
                 }
                 Err(error) => {
                     drop(permits);
+                    has_unknown_claims = true;
                     tracing::warn!(error = &error as &dyn std::error::Error, "failed to claim runs");
                     tokio::time::sleep(PAUSE).await;
                     continue;

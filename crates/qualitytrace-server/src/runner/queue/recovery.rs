@@ -43,6 +43,17 @@ impl Queue {
         Ok(())
     }
 
+    /// Queues runs again that this server claimed without learning so, because the answer of the database was lost.
+    pub(super) async fn return_lost_claims(&self, owner: &str) -> Result<(), Error> {
+        for orphan in self.store.unsent(owner).await? {
+            let run = RunId { test: orphan.run.test.clone(), number: orphan.run.number };
+            if !self.execution.runs_of(&run.test).contains(&run) {
+                self.requeue(&run, &orphan).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn recover(&self, orphan: Orphan) -> Result<Recovered, Error> {
         let run = RunId { test: orphan.run.test.clone(), number: orphan.run.number };
         if !orphan.triggered && self.requeue(&run, &orphan).await? {
