@@ -13,6 +13,8 @@ mod data_stores;
 mod declarative;
 mod demo;
 mod deploy;
+#[cfg(target_os = "linux")]
+mod durability;
 mod evidence;
 mod feedback;
 mod files;
