@@ -150,7 +150,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Shuts down: runs whose trigger was not sent are queued again, the others are marked as interrupted.
+    /// Shuts down: runs whose trigger was not sent are queued again, those that wait for their traces are left to the
+    /// next server, and the others are marked as interrupted.
     pub async fn shutdown(&self) {
         let mut background = std::mem::take(&mut *lock(&self.background));
         background.shutdown().await;

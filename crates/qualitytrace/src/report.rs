@@ -237,7 +237,7 @@ impl TestReport {
         required_gates: &[String],
     ) -> Self {
         let mut ending = Ending::Broken("the run ended without a verdict".to_owned());
-        let mut was_stopped = false;
+        let (mut was_stopped, mut is_of_server) = (false, false);
         let mut trace_id = trace_id;
         let (debts, expected) = debts(events);
         let (mut notes, mut corrections) = (Vec::new(), 0);
@@ -264,10 +264,10 @@ impl TestReport {
                     notes.push(format!("warning: {}", brief::text(warning)));
                 }
                 // The trace that the test names replaces the one that was to be caused.
-                RunEventKind::Triggered { reply: wire::event::Reply::TraceId { id } } => {
+                RunEventKind::Triggered { reply: wire::event::Reply::TraceId { id }, .. } => {
                     trace_id.clone_from(id);
                 }
-                RunEventKind::Triggered { reply } => {
+                RunEventKind::Triggered { reply, .. } => {
                     let said = [(reply.is_truncated(), CUT_OFF), (reply.is_binary(), BINARY)];
                     notes.extend(
                         said.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()),
@@ -283,6 +283,7 @@ impl TestReport {
                 | RunEventKind::NoTrace { message }
                 | RunEventKind::Broken { message } => {
                     has_no_trace = matches!(event.what, RunEventKind::NoTrace { .. });
+                    is_of_server = matches!(event.what, RunEventKind::Broken { .. });
                     ending = Ending::Broken(brief::text(message));
                 }
                 RunEventKind::TriggerFailed { message, .. } => {
@@ -293,7 +294,13 @@ impl TestReport {
                     ending = Ending::Broken("the run was stopped".to_owned());
                 }
                 RunEventKind::Interrupted => {
-                    ending = Ending::Broken("the server stopped during the run".to_owned());
+                    is_of_server = true;
+                    ending = Ending::Broken(wire::event::INTERRUPTED.to_owned());
+                }
+                RunEventKind::Resumed => {
+                    notes.push(
+                        "the server was restarted while the run waited for its trace, and went on".to_owned(),
+                    );
                 }
                 RunEventKind::WaitSkipped { .. }
                 | RunEventKind::Created
@@ -313,6 +320,8 @@ impl TestReport {
         let outcome = match &ending {
             Ending::Judged(verdict) => gates.outcome(verdict.outcome),
             Ending::Broken(_) if was_stopped => Outcome::Stopped,
+            // It says nothing about the system under test.
+            Ending::Broken(_) if is_of_server => Outcome::Inconclusive,
             Ending::Broken(_) => Outcome::Broken,
             Ending::Skipped(_) => Outcome::Skipped,
         };
@@ -378,6 +387,7 @@ impl Marks {
             }
             RunEventKind::Judged { .. } => self.judged = event.at,
             RunEventKind::Requeued
+            | RunEventKind::Resumed
             | RunEventKind::Again { .. }
             | RunEventKind::Imported { .. }
             | RunEventKind::Resolving

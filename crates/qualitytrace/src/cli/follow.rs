@@ -148,7 +148,7 @@ async fn steps(
     let mut events = std::pin::pin!(client.suite_events(id, run.number));
     let mut steps: Vec<Step> = Vec::new();
     let mut runs: HashMap<usize, Vec<(u64, String)>> = HashMap::new();
-    let mut why = None;
+    let (mut why, mut is_of_server) = (None, false);
     loop {
         let event = tokio::select! {
             event = events.try_next() => event?,
@@ -190,7 +190,7 @@ async fn steps(
             SuiteEventKind::Stopping | SuiteEventKind::Resumed => {}
             SuiteEventKind::Ended { passed, message } => why = message.filter(|_| !passed),
             SuiteEventKind::Interrupted => {
-                why = Some("the server stopped during the run of the suite".to_owned());
+                (why, is_of_server) = (Some(wire::suite::INTERRUPTED.to_owned()), true);
             }
         }
     }
@@ -198,7 +198,8 @@ async fn steps(
     let is_told = reports.iter().any(|report| !report.outcome.is_pass());
     if let Some(why) = why.filter(|_| !is_told) {
         let mut report = TestReport::skipped(name.to_owned(), id.to_owned());
-        (report.outcome, report.ending) = (Outcome::Broken, Ending::Broken(why));
+        let outcome = if is_of_server { Outcome::Inconclusive } else { Outcome::Broken };
+        (report.outcome, report.ending) = (outcome, Ending::Broken(why));
         progress.ended(name, &report);
         reports.push(report);
     }

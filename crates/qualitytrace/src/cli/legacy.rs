@@ -12,7 +12,7 @@ use clap::Args;
 use futures_util::TryStreamExt;
 use qualitytrace_core::definition::Kind;
 use qualitytrace_server::wire::series::Series;
-use qualitytrace_server::wire::suite::{Part, SuiteEventKind};
+use qualitytrace_server::wire::suite::{INTERRUPTED, Part, SuiteEventKind};
 
 use super::Exit;
 use super::confirm::until_certain;
@@ -342,7 +342,7 @@ async fn suite(
         link,
         steps: Vec::new(),
         error: None,
-        is_setup_open: false,
+        is_cut_short: false,
         is_running: skip_wait,
     };
     if skip_wait {
@@ -382,11 +382,13 @@ async fn steps(
             SuiteEventKind::StepStarted { step, run, .. } => {
                 runs.get_mut(step).into_iter().for_each(|known| known.push(run));
             }
-            SuiteEventKind::StepEnded { step, outcome, recovered, .. } => {
+            SuiteEventKind::StepEnded { step, outcome, recovered, message, .. } => {
                 let (Some(step), Some(runs)) = (planned.get(step), runs.get(step)) else { continue };
                 let Some(run) = runs.last() else { continue };
                 let end = SeriesEnd::of_step(step, outcome, recovered);
-                result.is_setup_open |= step.role == Part::Setup && end.outcome == Outcome::Inconclusive;
+                // A step that the server could not bring to its end has a message.
+                let ends_suite = step.role == Part::Setup || message.is_some();
+                result.is_cut_short |= ends_suite && end.outcome == Outcome::Inconclusive;
                 let (name, titles) = definition(client, Kind::Test, &step.test).await?;
                 let ended = client.run(&step.test, *run).await?;
                 let (page, outcome) = (client.page(), certainty.counted(end.outcome));
@@ -395,7 +397,7 @@ async fn steps(
             }
             SuiteEventKind::Ended { passed, message } => result.error = message.filter(|_| !passed),
             SuiteEventKind::Interrupted => {
-                result.error = Some("the server stopped during the run of the suite".to_owned());
+                (result.error, result.is_cut_short) = (Some(INTERRUPTED.to_owned()), true);
             }
             SuiteEventKind::StepsSkipped { .. } | SuiteEventKind::Stopping | SuiteEventKind::Resumed => {}
         }

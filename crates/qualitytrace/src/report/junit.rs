@@ -140,7 +140,15 @@ fn cases(report: &TestReport) -> Vec<Case> {
             let passed = passed.iter().map(|name| Case::new("gate", name, total, None));
             judged(verdict, total).into_iter().map(Case::not_required).chain(failed).chain(passed).collect()
         }
-        Ending::Broken(why) => vec![Case::new(&report.id, "run", total, Some((Kind::Error, why.clone())))],
+        Ending::Broken(why) => {
+            let is_open = report.outcome == Outcome::Inconclusive;
+            let (kind, why) = if is_open {
+                (Kind::Inconclusive, format!("inconclusive: {why}"))
+            } else {
+                (Kind::Error, why.clone())
+            };
+            vec![Case::new(&report.id, "run", total, Some((kind, why)))]
+        }
         Ending::Skipped(why) => {
             vec![Case::new(&report.id, "run", total, Some((Kind::Skipped, why.to_string())))]
         }

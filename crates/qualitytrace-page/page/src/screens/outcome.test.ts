@@ -27,14 +27,15 @@ test("a run is inconclusive if only missing spans keep it from passing", () => {
   expect(outcomeOfRun(finished(gates(BOTH, BOTH, ["analyzer-score"])))).toBe("failed");
 });
 
-test("a run without a verdict is under way, stopped or broken", () => {
+test("a run without a verdict is under way, stopped, broken, or was ended by its server", () => {
   const at = (state: string) => outcomeOfRun({ state, requiredGatesResult: gates(BOTH) });
-  expect(["CREATED", "AWAITING_TRACE", "STOPPED", "TRIGGER_FAILED", "ANALYZING_ERROR"].map(at)).toEqual([
+  expect(["CREATED", "AWAITING_TRACE", "STOPPED", "TRIGGER_FAILED", "ANALYZING_ERROR", "FAILED"].map(at)).toEqual([
     "running",
     "running",
     "stopped",
     "broken",
     "broken",
+    "inconclusive",
   ]);
 });
 

@@ -38,6 +38,34 @@ use crate::wire::{Outcome, RunEventKind, Verdict, run};
 pub(super) const NOT_WAITED: &str =
     "the trace is not waited for (`strategy: no-polling`): what comes of it is judged when it comes";
 
+/// A run whose trigger was answered.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) stored: StoredTest,
+    pub(super) test: Test,
+    pub(super) settings: RunSettings,
+    pub(super) variables: Variables,
+    pub(super) trigger: Trigger,
+    pub(super) generator: Generator,
+    pub(super) arrivals: Arrivals,
+    /// Whether the trigger names a trace instead of causing one.
+    pub(super) is_attached: bool,
+    pub(super) sent: TriggerSpan,
+    pub(super) reply: Reply,
+}
+
+/// How the trace of a run is waited for.
+#[derive(Debug)]
+pub(super) struct WaitPlan {
+    pub(super) policy: Policy,
+    /// How long a failure by absence is rechecked, if the profile says so.
+    confirm: Option<Duration>,
+    is_awaited: bool,
+    pull: Pulling,
+    /// The event of its start, if it is awaited.
+    event: Option<RunEventKind>,
+}
+
 /// A run that was judged, with what is needed to judge it again.
 #[derive(Debug)]
 pub(super) struct Judged {
@@ -154,11 +182,11 @@ impl Execution {
         let (stored, test) = self.test_of(run).await?;
         spans::note_test(run_span, &test);
         let settings = RunRequest::of(run).settings;
-        let variables = &Variables::open(&self.store, &run.test, &run.variables)?;
+        let variables = Variables::open(&self.store, &run.test, &run.variables)?;
         log.set_redactor(variables.redactor());
         let mut generator = Generator::in_utc(clock::now(), rand::random());
         log.buffer(&RunEventKind::Resolving);
-        let resolved = resolved(run_span, log.redactor(), &test, variables, &mut generator).await;
+        let resolved = resolved(run_span, log.redactor(), &test, &variables, &mut generator).await;
         let (trigger, attached) = match resolved {
             Ok(resolved) => resolved,
             Err(message) => {
@@ -178,7 +206,7 @@ impl Execution {
         }
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
         let history = retry_while_unavailable(|| async { self.learning.history(&stored.id).await }).await?;
-        let mut arrivals = self.arrivals(context.trace, begin, history);
+        let arrivals = self.arrivals(context.trace, begin, history);
         log.buffer(&RunEventKind::Triggering { span_id: context.span.to_string() });
         if let Some(command) = log.mark_triggered().await? {
             self.in_progress.send(log.run(), command);
@@ -192,28 +220,63 @@ impl Execution {
                 return log.fail(State::TriggerFailed, &RunEventKind::from(&failure)).await;
             }
         };
-        let waiting = self.waiting(&stored.id, &test, &settings).await?;
-        let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
-        let confirm = waiting.as_ref().and_then(|waiting| waiting.confirm);
-        let is_awaited = waiting.as_ref().is_some_and(|waiting| waiting.is_awaited);
-        let mut pull = if waiting.is_some() {
-            self.pull(&stored.id, &mut arrivals, attached.is_none()).await?
-        } else {
-            Pulling::Nothing
+        let mut answered = Answered {
+            stored,
+            test,
+            settings,
+            variables,
+            trigger,
+            generator,
+            arrivals,
+            is_attached: attached.is_some(),
+            sent: TriggerSpan { id: context.span, trace: context.trace, start, end },
+            reply,
         };
-        let awaiting = is_awaited.then(|| RunEventKind::waiting(&policy, confirm));
-        store_reply(log, &reply, awaiting.as_ref()).instrument(spans::response(run_span)).await?;
+        let waiting = self.prepare_wait(&mut answered).await?;
+        store_reply(log, &answered, waiting.event.as_ref()).instrument(spans::response(run_span)).await?;
         drop(permit);
+        self.conclude(log, answered, waiting, skip, run_span).await
+    }
 
-        let judge = Judge::compile(&test, variables, generator);
-        let root = TriggerSpan { id: context.span, trace: context.trace, start, end }.to_span(&reply);
-        if let Some(Waiting { uninstrumented, .. }) = waiting {
-            arrivals.progress.know_uninstrumented(uninstrumented);
-            arrivals.progress.answered(end);
-        }
+    /// Prepares to wait for the trace of an answered trigger.
+    pub(super) async fn prepare_wait(&self, answered: &mut Answered) -> Result<WaitPlan, Error> {
+        let Answered { stored, test, settings, arrivals, .. } = answered;
+        let waiting = self.waiting(&stored.id, test, settings).await?;
+        let Some(Waiting { policy, is_awaited, uninstrumented, confirm }) = waiting else {
+            let (policy, pull) = (self.policy, Pulling::Nothing);
+            return Ok(WaitPlan {
+                policy,
+                confirm: None,
+                is_awaited: false,
+                pull,
+                event: None,
+            });
+        };
+        let pull = self.pull(&stored.id, arrivals, !answered.is_attached).await?;
+        arrivals.progress.know_uninstrumented(uninstrumented);
+        arrivals.progress.answered(answered.sent.end);
+        let event = is_awaited.then(|| RunEventKind::waiting(&policy, confirm));
+        Ok(WaitPlan { policy, confirm, is_awaited, pull, event })
+    }
+
+    /// Waits for the trace of an answered trigger, and judges it.
+    pub(super) async fn conclude(
+        &self,
+        log: &mut Log,
+        answered: Answered,
+        waiting: WaitPlan,
+        skip: watch::Receiver<Option<RunCommand>>,
+        run_span: &tracing::Span,
+    ) -> Result<Option<Judged>, Error> {
+        let Answered {
+            stored, test, settings, variables, trigger, generator, mut arrivals, sent, reply, ..
+        } = answered;
+        let WaitPlan { policy, confirm, is_awaited, mut pull, .. } = waiting;
+        let TriggerSpan { id, trace, start, end } = sent;
+        let judge = Judge::compile(&test, &variables, generator);
+        let root = sent.to_span(&reply);
         let waited = if is_awaited {
-            let (trace, span) = (context.trace, context.span);
-            let poll = Poll { run: run_span, test: &stored.id, trace, span, root: &root };
+            let poll = Poll { run: run_span, test: &stored.id, trace, span: id, root: &root };
             let wait_span = poll.start();
             let wait = arrivals.wait(&policy, &self.learning, log, &judge, poll, skip);
             let waited = pull.during(wait.instrument(wait_span.clone()), policy.timeout).await?;
@@ -227,14 +290,14 @@ impl Execution {
             Waited::Skipped
         };
         if waited.no_trace().is_some() {
-            let told = pull.explain(&waited, context.trace);
-            let request = Request { trigger: &trigger, trace: context.trace, start, end };
+            let told = pull.explain(&waited, trace);
+            let request = Request { trigger: &trigger, trace, start, end };
             let judged = Judged::just_now(judge, root, arrivals, Outcome::Inconclusive, &waited, policy);
             self.pull_late(pull, judged.to_confirm());
             return self.end_without_trace(log, request, told, judged.with(true, None, settings)).await;
         }
         let absences = self.absences(&waited, &test, start);
-        let refused = if test.skip_trace_collection { None } else { self.source.refused(context.trace) };
+        let refused = if test.skip_trace_collection { None } else { self.source.refused(trace) };
         let tree = arrivals.take_trace(&root);
         let analysis = self.analysis(&stored.id, &tree, &settings).await?;
         let analysis_open = unproven(&absences, refused.as_ref());
@@ -284,7 +347,12 @@ impl Execution {
     }
 
     /// Points the run at a trace that another program caused.
-    async fn attach(&self, log: &mut Log, run_span: &tracing::Span, trace: TraceId) -> Result<(), Error> {
+    pub(super) async fn attach(
+        &self,
+        log: &mut Log,
+        run_span: &tracing::Span,
+        trace: TraceId,
+    ) -> Result<(), Error> {
         log.set_trace(trace).await?;
         spans::note_trace(run_span, trace);
         // The run that caused the trace may have had secrets.
@@ -343,7 +411,7 @@ impl Execution {
     }
 
     /// Loads the version of the test that is run.
-    async fn test_of(&self, run: &StoredRun) -> Result<(StoredTest, Test), Error> {
+    pub(super) async fn test_of(&self, run: &StoredRun) -> Result<(StoredTest, Test), Error> {
         let version = Some(run.test_version);
         let stored =
             retry_while_unavailable(|| async { Ok(self.store.test(&run.test, version).await?) }).await?;
@@ -353,9 +421,15 @@ impl Execution {
     }
 }
 
-/// Stores the reply to the trigger, and how its trace is waited for, if it is.
-async fn store_reply(log: &mut Log, reply: &Reply, awaiting: Option<&RunEventKind>) -> Result<(), Error> {
-    log.buffer(&RunEventKind::Triggered { reply: reply.into() });
+/// Stores the reply to the trigger, and how its trace is waited for, if it is: another server can go on from here.
+async fn store_reply(
+    log: &mut Log,
+    Answered { reply, sent, .. }: &Answered,
+    awaiting: Option<&RunEventKind>,
+) -> Result<(), Error> {
+    let triggered = RunEventKind::triggered(reply, sent);
+    log.keep_unredacted(&triggered).await?;
+    log.buffer(&triggered);
     if let Some(awaiting) = awaiting {
         log.buffer(awaiting);
     }

@@ -273,7 +273,7 @@ impl Suites {
     ) -> Result<(), Error> {
         let series = serde_json::from_str(&orphan.body).ok().filter(|_| request.suite.is_none());
         let test = self.store.test(&first.test, Some(first.test_version)).await?;
-        let (Some(shown), Some(test)) = (series, test) else { return self.mark_broken(orphan).await };
+        let (Some(shown), Some(test)) = (series, test) else { return self.mark_series(orphan).await };
         let variables = Variables::open(&self.store, &first.test, &first.variables)?;
         tracing::info!(test = first.test, run = orphan.first, "resumes a series whose server is gone");
         self.spawn_series(SeriesState::resumed(test, variables, request.clone(), shown));
@@ -288,11 +288,11 @@ impl Suites {
     }
 
     /// Marks a series that cannot be resumed.
-    async fn mark_broken(&self, orphan: &OrphanSeries) -> Result<(), Error> {
+    async fn mark_series(&self, orphan: &OrphanSeries) -> Result<(), Error> {
         let mut series: Series =
             serde_json::from_str(&orphan.body).unwrap_or_else(|_| Series::new(Attempts::default()));
-        series.end(series::Outcome::Broken);
-        let outcome = wire::series::Outcome::Broken.as_str();
+        series.end(series::Outcome::Interrupted);
+        let outcome = wire::series::Outcome::Inconclusive.as_str();
         let body = serde_json::to_string(&series).unwrap_or_default();
         let me = self.cluster.id();
         self.store.put_series(&orphan.test, orphan.first, &me, outcome, &body).await?;

@@ -272,7 +272,7 @@ impl Suites {
     pub(super) async fn step_results(&self, run: &RunId, ended_run: &EndedRun) -> Result<StepEnd, Error> {
         let mut end = StepEnd::new();
         let Some(verdict) = &ended_run.state.verdict else { return Ok(end) };
-        let secrets = self.store.secret_outputs(&run.test, run.number).await?;
+        let secrets = self.store.secrets_of(&run.test, run.number).await?;
         end.outputs = outputs(verdict, &Variables::open(&self.store, &run.test, &secrets)?);
         let resolved = verdict.outputs.iter().filter(|output| output.error.is_none());
         end.shown = resolved.map(|output| (output.name.clone(), output.value.clone())).collect();
@@ -313,7 +313,7 @@ impl StepEnd {
     /// Why a step that ended by itself has no result.
     fn message(outcome: Outcome, ended_run: &EndedRun) -> Option<String> {
         match outcome {
-            Outcome::Broken => {
+            Outcome::Broken | Outcome::Interrupted => {
                 Some(ended_run.state.error.clone().unwrap_or_else(|| "its run has no verdict".to_owned()))
             }
             Outcome::Stopped => Some("its run was stopped".to_owned()),
