@@ -126,6 +126,8 @@ pub struct Undecided {
     pub name: String,
     /// The services whose spans it selects; empty when it does not say.
     pub services: Vec<Arc<str>>,
+    /// How long after the rest of the trace its spans may end: what the spec says, else the polling profile.
+    pub within: Option<Duration>,
 }
 
 /// The decision whether to go on waiting.

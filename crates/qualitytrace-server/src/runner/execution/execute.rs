@@ -60,6 +60,8 @@ pub(super) struct WaitPlan {
     pub(super) policy: Policy,
     /// How long a failure by absence is rechecked, if the profile says so.
     confirm: Option<Duration>,
+    /// How long the spans of a spec may take, if the profile says so.
+    within: Option<Duration>,
     is_awaited: bool,
     pull: Pulling,
     /// The event of its start, if it is awaited.
@@ -242,11 +244,12 @@ impl Execution {
     pub(super) async fn prepare_wait(&self, answered: &mut Answered) -> Result<WaitPlan, Error> {
         let Answered { stored, test, settings, arrivals, .. } = answered;
         let waiting = self.waiting(&stored.id, test, settings).await?;
-        let Some(Waiting { policy, is_awaited, uninstrumented, confirm }) = waiting else {
+        let Some(Waiting { policy, is_awaited, within, uninstrumented, confirm }) = waiting else {
             let (policy, pull) = (self.policy, Pulling::Nothing);
             return Ok(WaitPlan {
                 policy,
                 confirm: None,
+                within: None,
                 is_awaited: false,
                 pull,
                 event: None,
@@ -256,7 +259,7 @@ impl Execution {
         arrivals.progress.know_uninstrumented(uninstrumented);
         arrivals.progress.answered(answered.sent.end);
         let event = is_awaited.then(|| RunEventKind::waiting(&policy, confirm));
-        Ok(WaitPlan { policy, confirm, is_awaited, pull, event })
+        Ok(WaitPlan { policy, confirm, within, is_awaited, pull, event })
     }
 
     /// Waits for the trace of an answered trigger, and judges it.
@@ -271,9 +274,9 @@ impl Execution {
         let Answered {
             stored, test, settings, variables, trigger, generator, mut arrivals, sent, reply, ..
         } = answered;
-        let WaitPlan { policy, confirm, is_awaited, mut pull, .. } = waiting;
+        let WaitPlan { policy, confirm, within, is_awaited, mut pull, .. } = waiting;
         let TriggerSpan { id, trace, start, end } = sent;
-        let judge = Judge::compile(&test, &variables, generator);
+        let judge = Judge::compile(&test, &variables, generator).with_within(within);
         let root = sent.to_span(&reply);
         let waited = if is_awaited {
             let poll = Poll { run: run_span, test: &stored.id, trace, span: id, root: &root };

@@ -25,6 +25,8 @@ pub(super) struct Waiting {
     pub(super) policy: Policy,
     /// Whether the verdict waits for the trace; otherwise it is judged as it arrives.
     pub(super) is_awaited: bool,
+    /// How long after the rest of the trace the spans of a spec may end, where the spec does not say.
+    pub(super) within: Option<Duration>,
     /// Services that send no spans.
     pub(super) uninstrumented: Arc<[String]>,
     /// How long a failure by absence is rechecked before it is reported, if the profile says so.
@@ -56,6 +58,10 @@ impl Execution {
         Ok(Some(Waiting {
             is_awaited: profile.as_ref().is_none_or(|profile| profile.strategy != Strategy::NoPolling),
             policy: profile.as_ref().map_or(self.policy, |profile| policy(&self.policy, profile)),
+            within: profile
+                .as_ref()
+                .and_then(|profile| profile.within.as_ref())
+                .map(|within| within.duration),
             uninstrumented: known,
             confirm: profile.and_then(|profile| profile.confirm).map(|confirm| confirm.duration),
         }))
