@@ -312,6 +312,7 @@ impl TestReport {
                 | RunEventKind::Triggering { .. }
                 | RunEventKind::AnalysisSkipped
                 | RunEventKind::Arrived { .. }
+                | RunEventKind::Settling
                 | RunEventKind::Analyzed { .. }
                 | RunEventKind::Judging => {}
             }
@@ -388,6 +389,7 @@ impl Marks {
             RunEventKind::Judged { .. } => self.judged = event.at,
             RunEventKind::Requeued
             | RunEventKind::Resumed
+            | RunEventKind::Settling
             | RunEventKind::Again { .. }
             | RunEventKind::Imported { .. }
             | RunEventKind::Resolving

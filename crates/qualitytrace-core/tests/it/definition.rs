@@ -35,7 +35,8 @@ fn the_time_of_a_spec_survives_writing_and_reading() {
     let source = "type: Test\nspec:\n  name: T\n  specs:\n  - selector: span[]\n    within: 1m30s\n    assertions: [attr:a = 1]\n";
     let resource = one(read(source, Format::Yaml));
     let Resource::Test(test) = &resource else { panic!("{resource:?}") };
-    let within = test.specs[0].within.as_ref().map(|within| (within.duration.as_secs(), within.text.as_str()));
+    let within =
+        test.specs[0].within.as_ref().map(|within| (within.duration.as_secs(), within.text.as_str()));
     assert_eq!(within, Some((90, "1m30s")));
     let json = to_json(&resource);
     assert_eq!(json["spec"]["specs"][0]["within"], "1m30s");

@@ -132,6 +132,9 @@ pub enum RunEventKind {
         /// The number of spans so far.
         spans: usize,
     },
+    /// All that the trace owes is here, and a first run only waits for spans that nothing announces. Steps of suites tell
+    /// it: the next one may start.
+    Settling,
     /// Every span that a failure may have missed is known to be absent.
     Confirmed,
     /// The wait has ended.
@@ -441,6 +444,7 @@ impl RunEventKind {
             | Self::Waiting { .. }
             | Self::Resumed
             | Self::Arrived { .. }
+            | Self::Settling
             | Self::Confirmed
             | Self::WaitEnded { .. }
             | Self::WaitSkipped { .. }

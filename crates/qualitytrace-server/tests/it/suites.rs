@@ -3,6 +3,7 @@
 mod asked;
 mod course;
 mod following;
+mod overlap;
 mod subject;
 
 use qualitytrace_testing::{DEADLINE, eventually};

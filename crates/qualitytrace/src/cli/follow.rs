@@ -148,6 +148,8 @@ async fn steps(
     let mut events = std::pin::pin!(client.suite_events(id, run.number));
     let mut steps: Vec<Step> = Vec::new();
     let mut runs: HashMap<usize, Vec<(u64, String)>> = HashMap::new();
+    // The steps of the reports.
+    let mut places = Vec::new();
     let (mut why, mut is_of_server) = (None, false);
     loop {
         let event = tokio::select! {
@@ -168,6 +170,7 @@ async fn steps(
                 runs.entry(step).or_default().push((run, trace_id));
             }
             SuiteEventKind::StepEnded { step, outcome, recovered, message, .. } => {
+                places.push(step);
                 let (step, runs) = (planned(&steps, step)?, runs.remove(&step).unwrap_or_default());
                 let ended = Some(SeriesEnd::of_step(step, outcome, recovered));
                 let mut report = self::report(context, &step.title, &step.test, &runs, ended, None).await?;
@@ -180,6 +183,7 @@ async fn steps(
             }
             SuiteEventKind::StepsSkipped { steps: skipped } => {
                 for step in skipped {
+                    places.push(step);
                     let step = planned(&steps, step)?;
                     let mut report = TestReport::skipped(step.title.clone(), step.test.clone());
                     report.place(name, step);
@@ -194,6 +198,10 @@ async fn steps(
             }
         }
     }
+    // Steps whose windows overlap may end in another order.
+    let mut placed: Vec<(usize, TestReport)> = places.into_iter().zip(reports.drain(..)).collect();
+    placed.sort_by_key(|(step, _)| *step);
+    reports.extend(placed.into_iter().map(|(_, report)| report));
     // The error that ended the suite is part of a report, unless it happened outside of every step.
     let is_told = reports.iter().any(|report| !report.outcome.is_pass());
     if let Some(why) = why.filter(|_| !is_told) {

@@ -369,7 +369,7 @@ async fn steps(
     result: &mut SuiteResult,
 ) -> anyhow::Result<Vec<(Vec<u64>, SeriesEnd)>> {
     let client = certainty.client;
-    let mut ended_steps = Vec::new();
+    let (mut ended_steps, mut places) = (Vec::new(), Vec::new());
     let mut events = std::pin::pin!(client.suite_events(id, run.number));
     let mut planned = Vec::new();
     let mut runs: Vec<Vec<u64>> = Vec::new();
@@ -383,6 +383,7 @@ async fn steps(
                 runs.get_mut(step).into_iter().for_each(|known| known.push(run));
             }
             SuiteEventKind::StepEnded { step, outcome, recovered, message, .. } => {
+                let number = step;
                 let (Some(step), Some(runs)) = (planned.get(step), runs.get(step)) else { continue };
                 let Some(run) = runs.last() else { continue };
                 let end = SeriesEnd::of_step(step, outcome, recovered);
@@ -392,8 +393,12 @@ async fn steps(
                 let (name, titles) = definition(client, Kind::Test, &step.test).await?;
                 let ended = client.run(&step.test, *run).await?;
                 let (page, outcome) = (client.page(), certainty.counted(end.outcome));
-                result.steps.push(TestResult::new(&page, &step.test, *run, name, titles, ended, outcome));
-                ended_steps.push((runs.clone(), end));
+                let test = TestResult::new(&page, &step.test, *run, name, titles, ended, outcome);
+                // Steps whose windows overlap may end in another order.
+                let place = places.partition_point(|before| *before <= number);
+                places.insert(place, number);
+                result.steps.insert(place, test);
+                ended_steps.insert(place, (runs.clone(), end));
             }
             SuiteEventKind::Ended { passed, message } => result.error = message.filter(|_| !passed),
             SuiteEventKind::Interrupted => {

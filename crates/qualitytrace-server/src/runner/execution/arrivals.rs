@@ -66,6 +66,8 @@ pub(super) struct Arrivals {
     learned_until: Timestamp,
     /// The polls of the data store that has the trace.
     pub(super) polled: Option<Polled>,
+    /// Whether to tell when only the window of a first run is left: the next step of a suite waits for that.
+    pub(super) tells_settling: bool,
 }
 
 /// How a wait ended.
@@ -131,6 +133,7 @@ impl Arrivals {
             lease: None,
             learned_until: Timestamp::default(),
             polled: None,
+            tells_settling: false,
         }
     }
 
@@ -203,7 +206,12 @@ impl Arrivals {
                     return Ok(Waited::Ended(ended));
                 }
                 // Arrivals at another server are published, and polled in case a notification was lost.
-                Wait::Until(then, _) => {
+                Wait::Until(then, owed) => {
+                    // The specs are evaluated when nothing came for a quiet window.
+                    let is_settling = is_settling(&owed) && cache.known(self.spans.len()).is_some();
+                    if is_settling && std::mem::take(&mut self.tells_settling) {
+                        log.buffer(&RunEventKind::Settling);
+                    }
                     if let Some(polled) = &self.polled {
                         polled.want(decided.as_ref().map_or(then, |decided| decided.at));
                     }
@@ -411,6 +419,11 @@ impl Arrivals {
         learning.answered(self.progress.take_answers(), redactor);
         Ok(new)
     }
+}
+
+/// Whether nothing is owed but the window of a first run.
+fn is_settling(owed: &PendingCounts) -> bool {
+    owed.first && *owed == PendingCounts { first: true, ..PendingCounts::default() }
 }
 
 /// Waits until a poll of the data store is completed; forever if there is none.

@@ -183,7 +183,7 @@ impl Execution {
     ) -> Result<Option<Judged>, Error> {
         let (stored, test) = self.test_of(run).await?;
         spans::note_test(run_span, &test);
-        let settings = RunRequest::of(run).settings;
+        let request = RunRequest::of(run);
         let variables = Variables::open(&self.store, &run.test, &run.variables)?;
         log.set_redactor(variables.redactor());
         let mut generator = Generator::in_utc(clock::now(), rand::random());
@@ -208,7 +208,8 @@ impl Execution {
         }
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
         let history = retry_while_unavailable(|| async { self.learning.history(&stored.id).await }).await?;
-        let arrivals = self.arrivals(context.trace, begin, history);
+        let mut arrivals = self.arrivals(context.trace, begin, history);
+        arrivals.tells_settling = request.suite.is_some();
         log.buffer(&RunEventKind::Triggering { span_id: context.span.to_string() });
         if let Some(command) = log.mark_triggered().await? {
             self.in_progress.send(log.run(), command);
@@ -225,7 +226,7 @@ impl Execution {
         let mut answered = Answered {
             stored,
             test,
-            settings,
+            settings: request.settings,
             variables,
             trigger,
             generator,

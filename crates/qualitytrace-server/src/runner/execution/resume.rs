@@ -72,9 +72,12 @@ impl Execution {
         }
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(sent.id) };
         let history = retry_while_unavailable(|| async { self.learning.history(&stored.id).await }).await?;
+        let mut arrivals = self.arrivals(run.trace, begin, history);
+        let request = RunRequest::of(run);
+        arrivals.tells_settling = request.suite.is_some();
         Ok(Some(Answered {
-            arrivals: self.arrivals(run.trace, begin, history),
-            settings: RunRequest::of(run).settings,
+            arrivals,
+            settings: request.settings,
             is_attached: attached.is_some(),
             stored,
             test,

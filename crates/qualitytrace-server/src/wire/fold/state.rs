@@ -141,6 +141,7 @@ impl RunState {
             RunEventKind::Created
             | RunEventKind::Requeued
             | RunEventKind::Resumed
+            | RunEventKind::Settling
             | RunEventKind::Resolving
             | RunEventKind::Arrived { .. }
             | RunEventKind::AnalysisSkipped

@@ -251,6 +251,7 @@ fn after_the_wait(what: &RunEventKind) -> Vec<Known> {
         RunEventKind::Created
         | RunEventKind::Requeued
         | RunEventKind::Resumed
+        | RunEventKind::Settling
         | RunEventKind::Again { .. }
         | RunEventKind::Imported { .. }
         | RunEventKind::Resolving
