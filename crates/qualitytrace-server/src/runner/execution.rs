@@ -6,6 +6,7 @@ mod arrivals;
 mod commands;
 mod execute;
 mod forecasts;
+mod judged;
 mod judging;
 mod late_spans;
 mod log;
@@ -28,8 +29,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::Instrument;
 
 use self::commands::{CommandReceiver, RunsInProgress, received};
-use self::execute::Judged;
 use self::forecasts::Forecasts;
+use self::judged::Judged;
 use self::log::Standing;
 use self::parked::{MAX_UNSETTLED, WatchedRuns};
 use super::learning::Learning;

@@ -123,7 +123,7 @@ pub enum RunEventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         confirm: Option<u64>,
     },
-    /// The server that waited for the trace is gone; another one, or the same after a restart, goes on.
+    /// The server that waited for the trace is gone; the next one goes on.
     Resumed,
     /// Spans arrived.
     Arrived {
@@ -132,8 +132,7 @@ pub enum RunEventKind {
         /// The number of spans so far.
         spans: usize,
     },
-    /// All that the trace owes is here, and a first run only waits for spans that nothing announces. Steps of suites tell
-    /// it: the next one may start.
+    /// All that the trace owes is here, and a step of a suite only waits for the window of its first run.
     Settling,
     /// Every span that a failure may have missed is known to be absent.
     Confirmed,

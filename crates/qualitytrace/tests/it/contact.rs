@@ -93,10 +93,10 @@ async fn a_run_is_followed_across_a_restart_of_the_server() {
 
 #[tokio::test]
 async fn a_run_that_waits_for_its_trace_goes_on_after_a_restart_of_the_server() {
-    // The same in both forms of the command, and for a run whose system has a bug.
-    for (line, well, code) in
-        [(".", "yes", 0), (".", "no", 2), ("-f t.json", "yes", 0), ("-f t.json", "no", 2)]
-    {
+    // The same in both forms of the command, and for a run whose system has a bug. A span that does not come may be lost.
+    let cases = [(".", "second", "yes", 0), (".", "second", "no", 2), (".", "other", "yes", 4)];
+    let of_original = [("-f t.json", "second", "yes", 0), ("-f t.json", "second", "no", 2)];
+    for (line, span, well, code) in cases.into_iter().chain(of_original) {
         let (folder, gate) = (tempfile::tempdir().unwrap(), Gate::start().await);
         let port = qualitytrace_testing::port();
         let mut server = serve_at(port, &database(&folder)).await;
@@ -123,9 +123,9 @@ async fn a_run_that_waits_for_its_trace_goes_on_after_a_restart_of_the_server() 
         crate::kill::send_span(&server, &run, "00000000000000aa", "first", "yes").await;
         server.child.kill().await.unwrap();
         let server = serve_at(port, &database(&folder)).await;
-        crate::kill::send_span(&server, &run, "00000000000000bb", "second", well).await;
+        crate::kill::send_span(&server, &run, "00000000000000bb", span, well).await;
         let output = child.wait_with_output().await.unwrap();
-        assert_eq!(output.status.code(), Some(code), "{line} {well}: {}", told(&output));
+        assert_eq!(output.status.code(), Some(code), "{line} {span} {well}: {}", told(&output));
         assert_eq!(gate.times(), 1, "the trigger is sent once");
     }
 }

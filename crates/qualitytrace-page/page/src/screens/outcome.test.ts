@@ -29,14 +29,9 @@ test("a run is inconclusive if only missing spans keep it from passing", () => {
 
 test("a run without a verdict is under way, stopped, broken, or was ended by its server", () => {
   const at = (state: string) => outcomeOfRun({ state, requiredGatesResult: gates(BOTH) });
-  expect(["CREATED", "AWAITING_TRACE", "STOPPED", "TRIGGER_FAILED", "ANALYZING_ERROR", "FAILED"].map(at)).toEqual([
-    "running",
-    "running",
-    "stopped",
-    "broken",
-    "broken",
-    "inconclusive",
-  ]);
+  expect(
+    ["CREATED", "AWAITING_TRACE", "STOPPED", "TRIGGER_FAILED", "ANALYZING_ERROR", "FAILED"].map(at),
+  ).toEqual(["running", "running", "stopped", "broken", "broken", "inconclusive"]);
 });
 
 test("gates are told where they and the specs differ", () => {

@@ -7,7 +7,7 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace};
 use qualitytrace_core::wait::{
-    Begin, Ended, History, PendingCounts, Policy, Progress, Reason, Standing, Wait, skipped, wait,
+    Begin, Ended, History, Pending, PendingCounts, Policy, Progress, Reason, Standing, Wait, skipped, wait,
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -66,6 +66,8 @@ pub(super) struct Arrivals {
     learned_until: Timestamp,
     /// The polls of the data store that has the trace.
     pub(super) polled: Option<Polled>,
+    /// When this server took the run over, and until when it waits for services to be heard again.
+    resumed: Option<(Timestamp, Timestamp)>,
     /// Whether to tell when only the window of a first run is left: the next step of a suite waits for that.
     pub(super) tells_settling: bool,
 }
@@ -133,6 +135,7 @@ impl Arrivals {
             lease: None,
             learned_until: Timestamp::default(),
             polled: None,
+            resumed: None,
             tells_settling: false,
         }
     }
@@ -145,6 +148,20 @@ impl Arrivals {
     /// Learns nothing from what arrived until then: that was done before the run was parked.
     pub(super) fn learn_after(&mut self, last_arrival: Timestamp) {
         self.learned_until = last_arrival;
+    }
+
+    /// Goes on with a wait that another server began. No span could arrive while there was no server, and exporters that
+    /// found none try again later: that time does not count as silence. What arrived before shows nothing about who is
+    /// heard now.
+    pub(super) fn resume(&mut self, now: Timestamp, policy: &Policy) {
+        self.progress.resumed(now);
+        self.learn_after(now);
+        self.resumed = Some((now, now + policy.timeout));
+    }
+
+    /// Whether another server began the wait.
+    pub(super) fn is_resumed(&self) -> bool {
+        self.resumed.is_some()
     }
 
     /// The arrival of the last span.
@@ -194,6 +211,7 @@ impl Arrivals {
                     wait(&policy, &self.progress, &learning.services(), || specs, now)
                 })
             });
+            let next = self.heard_again(learning, next, now);
             let next = self.confirmed(next, &mut decided, now, began + policy.timeout);
             match &next {
                 Wait::Ready(ended) | Wait::GaveUp(ended) => spans::note_wait(&span, Some(ended)),
@@ -247,6 +265,25 @@ impl Arrivals {
                 }
             }
         }
+    }
+
+    /// Puts off the end of a first run that was resumed until each service in its trace was heard again: what an exporter
+    /// could not deliver while there was no server comes before that, or not at all.
+    fn heard_again(&self, learning: &Learning, next: Wait, now: Timestamp) -> Wait {
+        let Some((since, until)) = self.resumed.filter(|(_, until)| now < *until) else { return next };
+        match &next {
+            Wait::Ready(ended) | Wait::GaveUp(ended)
+                if !ended.is_final && ended.debts.contains(&Pending::First) => {}
+            Wait::Ready(_) | Wait::GaveUp(_) | Wait::Until(..) => return next,
+        }
+        let known = learning.services().views();
+        let is_heard = |service: &str| {
+            known.iter().any(|known| &*known.name == service && known.last_heard > Some(since))
+        };
+        if self.spans.iter().all(|span| is_heard(span.service())) {
+            return next;
+        }
+        Wait::Until(until.min(now + EVIDENCE_INTERVAL), PendingCounts::default())
     }
 
     /// Returns the decision if a poll of the data store that began after it brought nothing new. Arrivals of other

@@ -9,13 +9,12 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::{Reply, State, TriggerSpan};
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_core::trace::Span;
-use qualitytrace_core::wait::{Absence, Begin, CONFIRM, Ended, Meaning, Pending, Policy, Reason};
+use qualitytrace_core::wait::{Absence, Begin, CONFIRM, Ended, Meaning, Pending, Policy};
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::arrivals::{Arrivals, Waited};
+use super::judged::Judged;
 use super::judging::Judge;
 use super::log::Log;
 use super::missing_trace::Request;
@@ -32,7 +31,7 @@ use crate::store::{RunCommand, StoredRun, StoredTest};
 use crate::trigger::{Context, Failure};
 use crate::variables::{Variables, redactor_of_trace};
 use crate::wire::request::{RunRequest, RunSettings};
-use crate::wire::{Outcome, RunEventKind, Verdict, run};
+use crate::wire::{Outcome, RunEventKind, Verdict};
 
 /// The reason for an inconclusive verdict with the strategy `no-polling`.
 pub(super) const NOT_WAITED: &str =
@@ -66,108 +65,6 @@ pub(super) struct WaitPlan {
     pull: Pulling,
     /// The event of its start, if it is awaited.
     event: Option<RunEventKind>,
-}
-
-/// A run that was judged, with what is needed to judge it again.
-#[derive(Debug)]
-pub(super) struct Judged {
-    pub(super) judge: Judge,
-    pub(super) root: Span,
-    pub(super) arrivals: Arrivals,
-    pub(super) outcome: Outcome,
-    /// Whether late spans matter.
-    pub(super) has_trace: bool,
-    /// Whether it ended without a verdict, because nothing arrived.
-    pub(super) has_no_verdict: bool,
-    pub(super) awaited: Awaited,
-    /// Redacts the trace before it is judged, because the stored trigger is redacted as well.
-    pub(super) redactor: Redactor,
-    /// Spans that the verdict is based on and that are still to be read.
-    pub(super) already_counted: usize,
-    /// Settings in the request, in place of the server's.
-    pub(super) settings: RunSettings,
-    /// The policy of the wait.
-    pub(super) policy: Policy,
-    /// How long a failure by absence is rechecked.
-    pub(super) confirm: Duration,
-    pub(super) confirmation: Confirmation,
-    /// The result of the analyzer.
-    pub(super) analysis: Option<run::Linter>,
-    /// Why the analysis may not hold for the whole trace.
-    pub(super) analysis_open: Option<String>,
-}
-
-/// How the trace of a judged run was waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Awaited {
-    /// The wait ended by itself: late spans show that it was too short.
-    ToTheEnd,
-    /// The user skipped the wait, or an earlier run waited.
-    CutShort,
-    /// The run was judged before its trace was complete. It still is not, and cannot be before `until` unless spans come.
-    NotYet { until: Instant },
-}
-
-/// Whether a failure is still to be confirmed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Confirmation {
-    /// It failed, and the missing spans may still arrive.
-    Open,
-    /// It did not fail, or was confirmed.
-    Settled,
-}
-
-impl Judged {
-    /// A run that was just judged by this server.
-    fn just_now(
-        judge: Judge,
-        root: Span,
-        arrivals: Arrivals,
-        outcome: Outcome,
-        waited: &Waited,
-        policy: Policy,
-    ) -> Self {
-        let awaited = match waited {
-            Waited::Ended(ended) if ended.reason == Reason::Skipped => Awaited::CutShort,
-            Waited::Ended(_) => Awaited::ToTheEnd,
-            Waited::Unreadable(_) => Awaited::CutShort,
-            Waited::Skipped => Awaited::NotYet { until: Instant::now() },
-        };
-        Self {
-            judge,
-            root,
-            arrivals,
-            outcome,
-            analysis: None,
-            analysis_open: None,
-            settings: RunSettings::default(),
-            policy,
-            confirm: CONFIRM,
-            confirmation: if awaited == Awaited::ToTheEnd && outcome == Outcome::Failed {
-                Confirmation::Open
-            } else {
-                Confirmation::Settled
-            },
-            has_trace: true,
-            has_no_verdict: false,
-            awaited,
-            redactor: Redactor::default(),
-            already_counted: 0,
-        }
-    }
-
-    /// How long its failure is to be confirmed.
-    fn to_confirm(&self) -> Duration {
-        match self.confirmation {
-            Confirmation::Open => self.confirm,
-            Confirmation::Settled => Duration::ZERO,
-        }
-    }
-
-    /// Adds the result of the analyzer and the settings that it used.
-    fn with(self, has_trace: bool, analysis: Option<run::Linter>, settings: RunSettings) -> Self {
-        Self { has_trace, settings, analysis, ..self }
-    }
 }
 
 impl Execution {
@@ -308,7 +205,9 @@ impl Execution {
         log.buffer(&RunEventKind::analyzed(analysis.as_ref(), analysis_open.clone()));
         log.buffer(&RunEventKind::Judging);
         let waited_until = clock::now();
-        let verdict = recorded(run_span, log.redactor(), || judge.verdict(&tree, absences, refused)).await;
+        let is_resumed = arrivals.is_resumed();
+        let judged = || judge.verdict_after(is_resumed, &tree, absences, refused);
+        let verdict = recorded(run_span, log.redactor(), judged).await;
         let outcome = verdict.outcome;
         self.recorder.phase("judge", clock::now().since(waited_until));
         self.learn(&stored.id, &arrivals, &waited, outcome).await?;

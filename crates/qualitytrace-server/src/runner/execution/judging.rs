@@ -15,6 +15,10 @@ use crate::wire::omitted::Room;
 use crate::wire::owed::{EarlyOutcome, EarlySpec};
 use crate::wire::{Outcome, Verdict, verdict};
 
+/// Why a resumed run does not fail by absence.
+const LOST_MEANWHILE: &str = "the server was restarted while it waited for this trace, and spans that were sent meanwhile \
+                              may be lost: run the test again";
+
 /// A test with compiled specs.
 #[derive(Debug)]
 pub(super) struct Judge {
@@ -88,6 +92,23 @@ impl Judge {
         specs
             .map(|spec| (EarlySpec { name: self.title(spec), outcome: early(spec) }, self.within(spec)))
             .collect()
+    }
+
+    /// Judges a trace that was waited for, perhaps across a restart of the server. Then spans may be lost, and a failure
+    /// that one more span could turn is not decided.
+    pub(super) fn verdict_after(
+        &self,
+        is_resumed: bool,
+        trace: &Trace,
+        absences: Vec<Absence>,
+        refused: Option<String>,
+    ) -> Verdict {
+        let verdict = self.verdict(trace, absences.clone(), refused.clone());
+        if !is_resumed || verdict.outcome != Outcome::Failed {
+            return verdict;
+        }
+        let lost = Absence::of_anyone(LOST_MEANWHILE.to_owned());
+        self.verdict(trace, absences.into_iter().chain([lost]).collect(), refused)
     }
 
     /// Judges a trace. `absences` are spans that are neither here nor known to be absent; `refused` says what was

@@ -13,7 +13,8 @@ use tokio::time::Instant;
 
 use super::Execution;
 use super::arrivals::Arrivals;
-use super::execute::{Awaited, Confirmation, Judged, NOT_WAITED, read, unproven};
+use super::execute::{NOT_WAITED, read, unproven};
+use super::judged::{Awaited, Confirmation, Judged};
 use super::judging::Judge;
 use super::log::{Log, Standing};
 use crate::clock;
@@ -172,7 +173,7 @@ impl Execution {
             log.analyzed_again(&RunEventKind::Analyzed { analysis, open: analysis_open }).await?;
         }
         compute::give_way().await;
-        let verdict = judged.judge.verdict(&trace, open, refused);
+        let verdict = judged.judge.verdict_after(judged.is_resumed, &trace, open, refused);
         if judged.awaited == Awaited::ToTheEnd {
             let (progress, passed) = (&judged.arrivals.progress, verdict.outcome == Outcome::Passed);
             retry_while_unavailable(|| async { self.learning.late(&log.run().test, progress, passed).await })
@@ -283,6 +284,7 @@ impl Execution {
             outcome,
             has_trace: true,
             has_no_verdict: state.verdict.is_none(),
+            is_resumed: events.iter().any(|event| event.what == RunEventKind::Resumed),
             policy,
             confirm,
             confirmation: Confirmation::Settled,

@@ -9,7 +9,8 @@ use qualitytrace_core::wait::Begin;
 use tokio::sync::watch;
 
 use super::Execution;
-use super::execute::{Answered, Judged, resolved};
+use super::execute::{Answered, resolved};
+use super::judged::Judged;
 use super::log::Log;
 use crate::clock;
 use crate::runner::Error;
@@ -34,11 +35,10 @@ impl Execution {
             return log.fail(State::Failed, &RunEventKind::Interrupted).await;
         };
         let mut waiting = self.prepare_wait(&mut answered).await?;
-        // No span could arrive while there was no server, and exporters that found none try again later: that time
-        // neither counts as silence nor towards the timeout.
         let now = clock::now();
+        answered.arrivals.resume(now, &waiting.policy);
+        // The time without a server does not count.
         waiting.policy.timeout += now.since(answered.sent.end);
-        answered.arrivals.progress.resumed(now);
         log.append(&RunEventKind::Resumed).await?;
         self.conclude(log, answered, waiting, skip, run_span).await
     }
