@@ -543,6 +543,7 @@ async fn own_server(options: &Options, token: &OwnToken) -> anyhow::Result<Serve
             commands: true,
             concurrent_runs: (*parallel).max(1),
             uninstrumented: config.limits.uninstrumented.iter().chain(uninstrumented).cloned().collect(),
+            prompt_settle: windows.prompt_settle(with.checks_health()),
             ..config.limits
         },
         redact_headers: config.redact_headers,

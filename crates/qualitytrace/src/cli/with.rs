@@ -83,6 +83,11 @@ impl Options {
         !self.with.is_empty()
     }
 
+    /// Whether the system gets health checks while the tests run.
+    pub(crate) fn checks_health(&self) -> bool {
+        self.is_given() && self.ready.iter().any(|ready| matches!(ready, Ready::Url(_)))
+    }
+
     /// Fails on flags that do not fit together.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if self.with.is_empty() && !self.ready.is_empty() {

@@ -7,7 +7,8 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace};
 use qualitytrace_core::wait::{
-    Begin, Ended, History, Pending, PendingCounts, Policy, Progress, Reason, Standing, Wait, skipped, wait,
+    Begin, Ended, History, Pending, PendingCounts, Policy, Progress, Reason, Register, Standing, Wait,
+    skipped, wait,
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -36,6 +37,11 @@ use crate::wire::RunEventKind;
 const EVIDENCE_INTERVAL: Duration = Duration::from_secs(1);
 /// A timer that fires later than this shows that the server was stalled.
 const STALL: Duration = Duration::from_millis(250);
+
+/// A service delivers promptly if it delivered so often, and no span later than that. Of five lags of a timer, the next
+/// one is in 999 of 1,000 cases below 2.8 times the largest: with a margin of 100 ms, below the prompt window of 800 ms.
+const PROMPT_DELIVERIES: u32 = 5;
+const PROMPT_LAG: Duration = Duration::from_millis(250);
 
 /// How long to wait for memory before that is logged.
 const MEMORY_LOG_INTERVAL: Duration = Duration::from_secs(10);
@@ -68,6 +74,8 @@ pub(super) struct Arrivals {
     pub(super) polled: Option<Polled>,
     /// When this server took the run over, and until when it waits for services to be heard again.
     resumed: Option<(Timestamp, Timestamp)>,
+    /// The settle window of a first run whose services have proven to deliver promptly.
+    pub(super) prompt_settle: Option<Duration>,
     /// Whether to tell when only the window of a first run is left: the next step of a suite waits for that.
     pub(super) tells_settling: bool,
 }
@@ -136,6 +144,7 @@ impl Arrivals {
             learned_until: Timestamp::default(),
             polled: None,
             resumed: None,
+            prompt_settle: None,
             tells_settling: false,
         }
     }
@@ -212,6 +221,7 @@ impl Arrivals {
                 })
             });
             let next = self.heard_again(learning, next, now);
+            let next = self.sooner(&policy, learning, cache.known(self.spans.len()), next, now);
             let next = self.confirmed(next, &mut decided, now, began + policy.timeout);
             match &next {
                 Wait::Ready(ended) | Wait::GaveUp(ended) => spans::note_wait(&span, Some(ended)),
@@ -284,6 +294,43 @@ impl Arrivals {
             return next;
         }
         Wait::Until(until.min(now + EVIDENCE_INTERVAL), PendingCounts::default())
+    }
+
+    /// Ends the window of a first run sooner where every service in its trace has proven to deliver promptly: the window
+    /// is for spans that are still in an exporter. What is owed, and specs that lack spans, are waited for as ever.
+    fn sooner(
+        &self,
+        policy: &Policy,
+        learning: &Learning,
+        specs: Option<&Standing>,
+        next: Wait,
+        now: Timestamp,
+    ) -> Wait {
+        let (Wait::Until(then, owed), Some(settle), Some(specs)) = (&next, self.prompt_settle, specs) else {
+            return next;
+        };
+        if settle >= policy.settle || !is_settling(owed) || !self.is_prompt(&learning.services()) {
+            return next;
+        }
+        let policy = Policy { settle, ..*policy };
+        match wait(&policy, &self.progress, &learning.services(), || specs.clone(), now) {
+            Wait::Until(sooner, owed) => Wait::Until(sooner.min(*then), owed),
+            ended @ (Wait::Ready(_) | Wait::GaveUp(_)) => ended,
+        }
+    }
+
+    /// Whether each service in the trace has delivered often enough, and never late.
+    fn is_prompt(&self, register: &Register) -> bool {
+        let known = register.views();
+        let is_prompt = |service: &str| {
+            known.iter().any(|known| {
+                &*known.name == service
+                    && known.first_heard.is_some()
+                    && known.deliveries >= PROMPT_DELIVERIES
+                    && known.largest_lag <= PROMPT_LAG
+            })
+        };
+        !self.spans.is_empty() && self.spans.iter().all(|span| is_prompt(span.service()))
     }
 
     /// Returns the decision if a poll of the data store that began after it brought nothing new. Arrivals of other

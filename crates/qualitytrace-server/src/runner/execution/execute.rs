@@ -142,7 +142,8 @@ impl Execution {
     pub(super) async fn prepare_wait(&self, answered: &mut Answered) -> Result<WaitPlan, Error> {
         let Answered { stored, test, settings, arrivals, .. } = answered;
         let waiting = self.waiting(&stored.id, test, settings).await?;
-        let Some(Waiting { policy, is_awaited, within, uninstrumented, confirm }) = waiting else {
+        let Some(Waiting { policy, prompt_settle, is_awaited, within, uninstrumented, confirm }) = waiting
+        else {
             let (policy, pull) = (self.policy, Pulling::Nothing);
             return Ok(WaitPlan {
                 policy,
@@ -156,6 +157,7 @@ impl Execution {
         let pull = self.pull(&stored.id, arrivals, !answered.is_attached).await?;
         arrivals.progress.know_uninstrumented(uninstrumented);
         arrivals.progress.answered(answered.sent.end);
+        arrivals.prompt_settle = prompt_settle;
         let event = is_awaited.then(|| RunEventKind::waiting(&policy, confirm));
         Ok(WaitPlan { policy, confirm, within, is_awaited, pull, event })
     }
