@@ -168,9 +168,9 @@ impl Arrivals {
         self.resumed = Some((now, now + policy.timeout));
     }
 
-    /// Whether another server began the wait.
+    /// Whether another server began the wait, and spans may be lost that were sent meanwhile. A data store keeps them.
     pub(super) fn is_resumed(&self) -> bool {
-        self.resumed.is_some()
+        self.resumed.is_some() && self.polled.is_none()
     }
 
     /// The arrival of the last span.
@@ -280,7 +280,8 @@ impl Arrivals {
     /// Puts off the end of a first run that was resumed until each service in its trace was heard again: what an exporter
     /// could not deliver while there was no server comes before that, or not at all.
     fn heard_again(&self, learning: &Learning, next: Wait, now: Timestamp) -> Wait {
-        let Some((since, until)) = self.resumed.filter(|(_, until)| now < *until) else { return next };
+        let resumed = self.resumed.filter(|(_, until)| now < *until && self.is_resumed());
+        let Some((since, until)) = resumed else { return next };
         match &next {
             Wait::Ready(ended) | Wait::GaveUp(ended)
                 if !ended.is_final && ended.debts.contains(&Pending::First) => {}

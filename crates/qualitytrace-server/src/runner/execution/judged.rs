@@ -24,7 +24,7 @@ pub(super) struct Judged {
     /// Whether it ended without a verdict, because nothing arrived.
     pub(super) has_no_verdict: bool,
     pub(super) awaited: Awaited,
-    /// Whether another server began the wait.
+    /// Whether another server began the wait, and spans may be lost that were sent meanwhile.
     pub(super) is_resumed: bool,
     /// Redacts the trace before it is judged, because the stored trigger is redacted as well.
     pub(super) redactor: Redactor,
