@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 
 mod arrows;
 mod cycles;
+mod decoders;
 mod dependencies;
 mod files;
 mod imports;
@@ -51,6 +52,7 @@ fn broken() -> Result<Vec<Broken>> {
     let mut broken = arrows::between_crates(&arrows::packages(&metadata)?);
     broken.extend(arrows::between_modules(&tree));
     broken.extend(cycles::between_modules(&tree));
+    broken.extend(decoders::unmeasured(&tree));
     let others = third_party::packages()?;
     broken.extend(third_party::unlicensed(&others));
     broken.extend(third_party::banned(&others));

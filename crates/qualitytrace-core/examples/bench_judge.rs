@@ -85,6 +85,7 @@ fn specs() -> Vec<Spec> {
     let spec = |selector: String, assertion: &str| Spec {
         name: None,
         selector: Text::from(selector.as_str()),
+        within: None,
         assertions: vec![Text::from(assertion)],
     };
     let mut specs = Vec::new();

@@ -209,6 +209,7 @@ impl Compiled {
                 grows_only: query.grows_only(scene.trace),
                 selected: selection.len(),
                 is_about_each: assertion::is_about_each(&assertion.parsed.tree),
+                holds: judged.passes_now,
                 others: &sources::of_assertion(self, outputs, &assertion.parsed.tree),
             };
             let absent = possible::first(&options.absences, &basis);

@@ -56,6 +56,8 @@ pub enum Ended {
     Failed,
     /// Missing spans could change its verdict.
     Inconclusive,
+    /// The server could not bring it to its end: nothing is known of the system under test.
+    Interrupted,
     /// It could not be run or judged.
     Broken,
     /// It was stopped.
@@ -76,6 +78,8 @@ pub enum Outcome {
     Failed,
     /// No run passed, and missing spans could have changed the last verdict.
     Inconclusive,
+    /// No run passed, and the server could not bring the last one to its end.
+    Interrupted,
     /// No run passed, and the last could not be run or judged.
     Broken,
     /// It was stopped.
@@ -90,7 +94,7 @@ impl Outcome {
 
     /// Whether there is no result at all.
     pub const fn is_broken(self) -> bool {
-        matches!(self, Self::Broken | Self::Stopped)
+        matches!(self, Self::Interrupted | Self::Broken | Self::Stopped)
     }
 }
 
@@ -111,7 +115,7 @@ pub fn next(attempts: Attempts, ended: &[Ended]) -> Next {
         match end {
             Ended::Stopped => return Next::Done(Outcome::Stopped),
             Ended::Passed => (repetitions, tries) = (repetitions + 1, 0),
-            Ended::Failed | Ended::Inconclusive | Ended::Broken => {
+            Ended::Failed | Ended::Inconclusive | Ended::Interrupted | Ended::Broken => {
                 if tries > attempts.retries {
                     (repetitions, tries, lost) = (repetitions + 1, 0, true);
                 }
@@ -126,6 +130,7 @@ pub fn next(attempts: Attempts, ended: &[Ended]) -> Next {
         _ if passed == ended.len() => Outcome::Passed,
         _ if passed > 0 => Outcome::Flaky { recovered: !lost },
         Some(Ended::Inconclusive) => Outcome::Inconclusive,
+        Some(Ended::Interrupted) => Outcome::Interrupted,
         Some(Ended::Broken) => Outcome::Broken,
         Some(Ended::Passed | Ended::Failed | Ended::Stopped) | None => Outcome::Failed,
     })
@@ -134,7 +139,7 @@ pub fn next(attempts: Attempts, ended: &[Ended]) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Ended::{Broken, Failed, Inconclusive, Passed, Stopped};
+    use Ended::{Broken, Failed, Inconclusive, Interrupted, Passed, Stopped};
 
     fn check(retries: u32, repeat: u32, ended: &[Ended], expected: Next) {
         assert_eq!(next(Attempts { retries, repeat }, ended), expected, "{ended:?}");
@@ -147,6 +152,7 @@ mod tests {
         check(0, 1, &[Failed], Next::Done(Outcome::Failed));
         check(0, 1, &[Broken], Next::Done(Outcome::Broken));
         check(0, 1, &[Inconclusive], Next::Done(Outcome::Inconclusive));
+        check(0, 1, &[Interrupted], Next::Done(Outcome::Interrupted));
     }
 
     #[test]

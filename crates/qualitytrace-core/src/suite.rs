@@ -58,6 +58,9 @@ pub enum Standing {
     Waiting,
     /// It is running.
     Running,
+    /// It is running, its trigger was answered, all that its trace owes is here, and only the window is left in which
+    /// spans may come that nothing announces. What it hands on to later steps is known.
+    Settling,
     /// It has ended.
     Ended(Outcome),
     /// It will not run.
@@ -68,6 +71,11 @@ impl Standing {
     /// Whether its state is final.
     const fn is_settled(self) -> bool {
         matches!(self, Self::Ended(_) | Self::Skipped)
+    }
+
+    /// Whether the steps after it may start: the windows of steps may overlap, their triggers do not.
+    const fn lets_follow(self) -> bool {
+        self.is_settled() || matches!(self, Self::Settling)
     }
 
     const fn is_good(self) -> bool {
@@ -146,7 +154,12 @@ impl Plan {
         }
         let is_ready = |at: &usize| {
             let step = &self.steps[*at];
-            overview.gives_turn(step) && step.after.iter().all(|before| standings[*before].is_settled())
+            // The steps of setup and teardown depend on how the one before them ended.
+            let lets_follow = |before: &usize| match step.role {
+                Role::Step => standings[*before].lets_follow(),
+                Role::Setup | Role::Teardown => standings[*before].is_settled(),
+            };
+            overview.gives_turn(step) && step.after.iter().all(lets_follow)
         };
         let ready: Vec<usize> = waiting().filter(is_ready).collect();
         if !ready.is_empty() {
@@ -200,6 +213,14 @@ impl Plan {
     }
 }
 
+/// The row whose steps may run; a suite without a table has one row without a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum CurrentRow {
+    #[default]
+    NotFound,
+    Found(Option<usize>),
+}
+
 /// A summary of the steps' states, computed in one pass.
 #[derive(Debug, Default)]
 struct Overview {
@@ -207,9 +228,9 @@ struct Overview {
     has_setup_failed: bool,
     is_setup_open: bool,
     are_steps_open: bool,
-    /// The first row with steps that have not ended: rows run one after another, so that each finds the system as
-    /// the last one left it.
-    current_row: Option<usize>,
+    /// The first row with steps that later ones have to wait for: rows run one after another, so that each finds the
+    /// system as the last one left it.
+    current_row: CurrentRow,
     broken_rows: HashSet<Option<usize>>,
 }
 
@@ -223,9 +244,10 @@ impl Overview {
                     overview.has_setup_failed |= standing.is_settled() && !standing.is_good();
                 }
                 Role::Step => {
-                    if !standing.is_settled() && !overview.are_steps_open {
-                        // Rows are in order.
-                        (overview.are_steps_open, overview.current_row) = (true, step.row);
+                    overview.are_steps_open |= !standing.is_settled();
+                    // Rows are in order.
+                    if !standing.lets_follow() && overview.current_row == CurrentRow::NotFound {
+                        overview.current_row = CurrentRow::Found(step.row);
                     }
                     if standing.is_broken() {
                         overview.broken_rows.insert(step.row);
@@ -250,7 +272,7 @@ impl Overview {
     fn gives_turn(&self, step: &Planned) -> bool {
         match step.role {
             Role::Setup => true,
-            Role::Step => !self.is_setup_open && step.row == self.current_row,
+            Role::Step => !self.is_setup_open && self.current_row == CurrentRow::Found(step.row),
             Role::Teardown => !self.is_setup_open && !self.are_steps_open,
         }
     }
@@ -282,7 +304,7 @@ pub fn set_all(merged: &mut Values, values: &[(String, String)]) {
 mod tests {
     use super::*;
     use crate::definition::{Data, Format, Kind, Resource, read_as};
-    use Standing::{Running, Skipped, Waiting};
+    use Standing::{Running, Settling, Skipped, Waiting};
 
     const PASSED: Standing = Standing::Ended(Outcome::Passed);
     const FAILED: Standing = Standing::Ended(Outcome::Failed);
@@ -314,6 +336,23 @@ mod tests {
         check(steps, &[FAILED, Waiting, Waiting], &Next::Start(vec![1]));
         check(steps, &[FAILED, PASSED, PASSED], &Next::Done(Ending::Finished { passed: false }));
         check(steps, &[PASSED; 3], &Next::Done(Ending::Finished { passed: true }));
+    }
+
+    #[test]
+    fn a_step_that_only_settles_lets_the_next_one_start() {
+        let steps = "  steps: [a, b, c]\n  teardown: [t]\n";
+        check(steps, &[Settling, Waiting, Waiting, Waiting], &Next::Start(vec![1]));
+        check(steps, &[Settling, Running, Waiting, Waiting], &Next::Wait);
+        check(steps, &[FAILED, Settling, Waiting, Waiting], &Next::Start(vec![2]));
+        check(steps, &[BROKEN, Settling, Waiting, Waiting], &Next::Skip(vec![2]));
+        check(steps, &[PASSED, Settling, Settling, Waiting], &Next::Wait);
+        check(steps, &[PASSED, PASSED, PASSED, Waiting], &Next::Start(vec![3]));
+        // The steps of setup depend on how the one before ended.
+        check("  setup: [s, t]\n  steps: [a]\n", &[Settling, Waiting, Waiting], &Next::Wait);
+        check("  setup: [s]\n  steps: [a]\n", &[Settling, Waiting], &Next::Wait);
+        let rows = "  steps: [a, b]\n  data: {rows: [{N: 1}, {N: 2}]}\n";
+        check(rows, &[Settling, Running, Waiting, Waiting], &Next::Wait);
+        check(rows, &[PASSED, Settling, Waiting, Waiting], &Next::Start(vec![2]));
     }
 
     #[test]

@@ -29,6 +29,21 @@ impl Timestamp {
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// Returns the nanoseconds since `other`; negative when `other` is later.
+    pub const fn nanos_since(self, other: Self) -> i64 {
+        if self.0 >= other.0 { saturated(self.0 - other.0) } else { -saturated(other.0 - self.0) }
+    }
+
+    /// Returns the time that is this many nanoseconds later; earlier when negative.
+    #[must_use]
+    pub const fn shifted(self, nanos: i64) -> Self {
+        Self(self.0.saturating_add_signed(nanos))
+    }
+}
+
+const fn saturated(nanos: u64) -> i64 {
+    if nanos > i64::MAX.cast_unsigned() { i64::MAX } else { nanos.cast_signed() }
 }
 
 impl fmt::Debug for Timestamp {

@@ -16,9 +16,11 @@
 //! Nothing owed: ready one `quiet` window after the last new span. Windows run from the last new span; copies of spans
 //! that are here prolong nothing, because a pulled source delivers the whole trace again with every look.
 //!
-//! A missing span is a claim about the service that would have sent it. What the [`Register`] knows of that
-//! service proves the claim, makes it likely, or leaves it open (`evidence`). What is open when the wait ends is
-//! an [`Absence`], and the judge leaves every assertion undecided whose result could change with it.
+//! A missing span is a claim about the process that would have sent it. A process can add to a trace only if it is in the
+//! trace, or was reached by a call of a process that is (`reach`); what the [`Register`] knows of each of them proves
+//! the claim, makes it likely, or leaves it open (`evidence`). A call that was answered and has no answering span is an
+//! open end that nothing closes (`progress/open_ends.rs`). What is open when the wait ends is an [`Absence`], and the judge
+//! leaves every assertion undecided whose result could change with it.
 //!
 //! Why it works: exporters send spans in the order in which they *end*, and a service's entry span ends after its
 //! synchronous children; when it is here, they are here. Only two parts can be missing: another service's spans,
@@ -46,11 +48,15 @@
 mod absence;
 mod call;
 mod evidence;
+mod explanation;
 mod forecast;
 pub mod history;
 mod learning;
+mod observation;
 mod pending;
+mod process;
 mod progress;
+mod reach;
 pub mod register;
 pub(crate) mod shape;
 
@@ -62,8 +68,9 @@ use std::time::Duration;
 pub use absence::{Absence, Whose};
 pub use forecast::{Due, Forecast, forecast};
 pub use history::{History, Learned};
+pub use observation::Observations;
 pub use pending::{Pending, PendingCounts};
-pub use progress::{Answered, Begin, Progress};
+pub use progress::{Begin, Progress};
 pub use register::Register;
 
 use progress::Outlook;
@@ -80,6 +87,9 @@ pub const CONFIRM: Duration = Duration::from_secs(10);
 /// The settle window of a first run is shortened by one part in `HEADROOM`: judging takes time too, and the
 /// verdict of a test without history is due when the policy's window is over.
 const HEADROOM: u32 = 40;
+
+/// How much longer than a spec allows its spans to take a run waits at most: exporters are late.
+const WITHIN_MARGIN: Duration = Duration::from_secs(20);
 
 /// The windows and the timeout of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +136,8 @@ pub struct Undecided {
     pub name: String,
     /// The services whose spans it selects; empty when it does not say.
     pub services: Vec<Arc<str>>,
+    /// How long after the rest of the trace its spans may end: what the spec says, else the polling profile.
+    pub within: Option<Duration>,
 }
 
 /// The decision whether to go on waiting.
@@ -253,7 +265,9 @@ pub fn wait(
     if now < first_question {
         return Wait::Until(first_question, owed);
     }
-    let mut outlook = run.outlook(register, &windows, now);
+    let reach = run.reach(register, &windows, now);
+    let facts = run.facts(register, &reach, &windows, now);
+    let mut outlook = run.outlook(facts);
     // A final verdict does not wait for spans that only history or the specs ask for, but for these debts of
     // spans.
     let debts_of_spans = PendingCounts { specs: 0, first: false, ..owed };
@@ -263,8 +277,10 @@ pub fn wait(
     }
     let mut standing = specs();
     let owed = PendingCounts { specs: standing.undecided.len(), ..owed };
+    let windows = windows.allowing(&standing.undecided);
     if !standing.is_final {
-        standing.is_final = run.asked_for(&mut outlook, &standing.undecided, register, &windows, now);
+        let facts = run.facts(register, &reach, &windows, now);
+        standing.is_final = run.asked_for(&mut outlook, &standing.undecided, facts);
     }
     let end = windows.end(run, &owed, &outlook, standing.is_final);
     if now < end {
@@ -298,15 +314,24 @@ pub fn skipped(
 }
 
 /// Returns the absences of a run that was judged before: assertions that rest on them are not decided.
-pub fn absences(policy: &Policy, run: &Progress, register: &Register, now: Timestamp) -> Vec<Absence> {
+pub fn absences(
+    policy: &Policy,
+    run: &Progress,
+    register: &Register,
+    standing: &Standing,
+    now: Timestamp,
+) -> Vec<Absence> {
     let windows = Windows::new(policy, run, register, run.answered_at().unwrap_or(now));
-    run.outlook(register, &windows, now).absences
+    let reach = run.reach(register, &windows, now);
+    let facts = run.facts(register, &reach, &windows, now);
+    let mut outlook = run.outlook(facts);
+    run.asked_for(&mut outlook, &standing.undecided, facts);
+    outlook.absences
 }
 
-/// Whether every span that a failure may have missed is known to be absent: the owed spans, or, where nothing
-/// announces them, all that any known service may have ended within a settle window. How long the work of a test
-/// without a complete run takes is not known: there it is all that may have ended within `confirm`, if that is
-/// longer.
+/// Whether every span that a failure may have missed is proven to be absent: each process that the trace reached has
+/// delivered past the time by which the owed spans end, or, where nothing announces them, past a settle window. How long the
+/// work of a test without a complete run takes is not known: there it is `confirm`, if that is longer.
 pub fn is_absence_proven(
     policy: &Policy,
     confirm: Duration,
@@ -315,12 +340,18 @@ pub fn is_absence_proven(
     now: Timestamp,
 ) -> bool {
     let windows = Windows::new(policy, run, register, run.answered_at().unwrap_or(now));
-    let outlook = run.outlook(register, &windows, now);
-    if outlook.until.is_some_and(|until| until > now) || outlook.absences.iter().any(Absence::is_open) {
+    let reach = run.reach(register, &windows, now);
+    let facts = run.facts(register, &reach, &windows, now);
+    let outlook = run.outlook(facts);
+    let is_open = outlook.until.is_some_and(|until| until > now)
+        || outlook.rests_on_likely
+        || !outlook.undelivered.is_empty()
+        || outlook.absences.iter().any(Absence::is_open);
+    if is_open || !run.has_root() {
         return false;
     }
     let within = if run.history().runs() == 0 { windows.settle.max(confirm) } else { windows.settle };
-    run.owes_shape(register) || run.unannounced_is_absent(register, &windows, within, now)
+    run.owes_shape(register) || run.is_proven_to_end_within(within, facts)
 }
 
 /// The times at which a wait can end, given the arrivals so far.
@@ -342,11 +373,8 @@ impl Windows {
     fn new(policy: &Policy, run: &Progress, register: &Register, answered_at: Timestamp) -> Self {
         let overtaking = run.disorder(register).saturating_mul(2);
         let settle = run.history().settle(policy, register);
-        let settle = if run.history().runs() == 0 {
-            settle.saturating_sub(settle / HEADROOM).max(run.slowest(register))
-        } else {
-            settle
-        };
+        let settle =
+            if run.history().runs() == 0 { settle.saturating_sub(settle / HEADROOM) } else { settle };
         let last = run.silent_since().map_or(answered_at, |last| last.max(answered_at));
         let deadline = answered_at + policy.timeout;
         // A server that listens and receives nothing at all has no reason to expect spans of this system.
@@ -367,6 +395,13 @@ impl Windows {
         }
     }
 
+    /// Returns the windows of a wait for what these specs allow for.
+    fn allowing(&self, undecided: &[Undecided]) -> Self {
+        let within = undecided.iter().filter_map(|spec| spec.within).max();
+        let deadline = within.map(|within| self.answered_at + within.saturating_add(WITHIN_MARGIN));
+        Self { deadline: deadline.map_or(self.deadline, |deadline| deadline.max(self.deadline)), ..*self }
+    }
+
     /// Returns the time before which nothing can end the wait.
     fn first_question(&self, owed: &PendingCounts) -> Timestamp {
         // A final verdict needs no trace, but its report is better with one.
@@ -379,7 +414,7 @@ impl Windows {
         let (settled, twice) = (self.last + self.settle, self.last + self.settle.saturating_mul(2));
         let mut end = self.last + self.quiet;
         if owed.root && owed.parents == 0 {
-            end = end.max(if is_final { settled } else { self.rootless });
+            end = end.max(if is_final { settled } else { outlook.root_until.unwrap_or(self.rootless) });
         }
         // What cannot change the verdict improves the report, but is not waited for longer.
         let longest = match (is_final, owed.parents) {
@@ -396,8 +431,11 @@ impl Windows {
             if unknown_caller {
                 end = end.max(twice);
             }
+            if owed.first {
+                end = end.max(outlook.first_until.unwrap_or(settled));
+            }
             // Runs that passed had the spans that the specs ask for: the shape says when they are absent.
-            if owed.first || (outlook.unannounced && !owed.shape) {
+            if outlook.unannounced && !owed.shape {
                 end = end.max(settled);
             }
         }
@@ -421,6 +459,7 @@ impl Windows {
         let undecided_end = unhurried.end(run, owed, &outlook, false);
         let still_waited =
             outlook.until.max(outlook.expected_until).is_some_and(|until| until >= self.deadline);
+        let undelivered = outlook.undelivered.clone();
         let mut ended = self.left(run, register, Reason::Complete, outlook, standing, now);
         let timed_out = now < could_end || (now >= self.deadline && still_waited && !is_final);
         ended.reason = if run.spans() == 0 && !is_final {
@@ -440,7 +479,7 @@ impl Windows {
             ended.absences.push(Absence::of_anyone(Pending::Quiet.to_string()));
         }
         if timed_out && owed.first {
-            ended.absences.extend(run.still_delivered(register, self.answered_at, now));
+            ended.absences.extend(undelivered);
         }
         match ended.reason {
             Reason::Complete | Reason::Settled | Reason::Decided => Wait::Ready(ended),

@@ -1,22 +1,73 @@
 //! The server's one clock. It is monotonic, whatever happens to the machine's clock: a timeout of four seconds takes
 //! four seconds. When nothing is being timed, it is set to the machine's clock again.
+//!
+//! A machine's clock can be wrong by years: a battery is empty, a virtual machine is restored. Stored data would then be
+//! old at once. So its age is not taken from a clock that jumped forward until there was time to correct it.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use qualitytrace_core::time::Timestamp;
 
 static CLOCK: LazyLock<Clock> = LazyLock::new(|| Clock::set_to(machine_time(), Instant::now()));
 
+/// A difference between two clocks beyond this is a jump.
+const JUMP: Duration = Duration::from_hours(24);
+/// How long a jump forward is doubted.
+const DOUBT: Duration = Duration::from_hours(1);
+
 /// Returns the current time.
 pub fn now() -> Timestamp {
     CLOCK.at(Instant::now())
 }
 
+/// Returns the time that tells the age of stored data: now, without a jump forward that is still doubted.
+pub fn trusted() -> Timestamp {
+    CLOCK.trusted(Instant::now())
+}
+
 /// Sets the clock to the machine's time. A measurement that is under way would include the difference.
 pub fn adjust() {
-    CLOCK.set(machine_time(), Instant::now());
+    match CLOCK.set(machine_time(), Instant::now()) {
+        Some(Jump::Forward(by)) => tracing::warn!(
+            "the machine's clock went forward by {} days: correct it within an hour if it is wrong; until then, nothing \
+             is removed for its age",
+            days(by)
+        ),
+        Some(Jump::Back(by)) => tracing::warn!(
+            "the machine's clock went back by {} days: correct it if it is wrong; what is stored now is listed as older \
+             than what was stored before",
+            days(by)
+        ),
+        None => {}
+    }
+}
+
+/// Compares the clock at the start with the time of what was stored last.
+pub(crate) fn compare_with_stored(last: Timestamp) {
+    let now = Instant::now();
+    match Jump::between(last.as_nanos(), CLOCK.at(now).as_nanos()) {
+        Some(Jump::Forward(by)) => {
+            CLOCK.doubt(by, now);
+            tracing::warn!(
+                "the machine's clock is {} days ahead of what was stored last: correct it within an hour if it is \
+                 wrong; until then, nothing is removed for its age",
+                days(by)
+            );
+        }
+        Some(Jump::Back(by)) => tracing::warn!(
+            "the machine's clock is {} days behind what was stored last: correct it if it is wrong; what is stored now \
+             is listed as older than that",
+            days(by)
+        ),
+        None => {}
+    }
+}
+
+/// Whole days, rounded.
+fn days(time: Duration) -> u64 {
+    (time.as_secs() + 12 * 3600) / (24 * 3600)
 }
 
 /// Returns the machine's time in nanoseconds since the epoch.
@@ -29,16 +80,33 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// A difference between two clocks that does not come from running a little faster or slower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Jump {
+    Forward(Duration),
+    Back(Duration),
+}
+
+impl Jump {
+    /// The jump from one time to another, in nanoseconds since the epoch.
+    fn between(from: u64, to: u64) -> Option<Self> {
+        let by = Duration::from_nanos(from.abs_diff(to));
+        (by > JUMP).then_some(if to > from { Self::Forward(by) } else { Self::Back(by) })
+    }
+}
+
 #[derive(Debug)]
 struct Clock {
     began: Instant,
     /// The time at `began`, in nanoseconds since the epoch.
     base: AtomicU64,
+    /// By how much the clock may be ahead, and until when that is doubted.
+    doubt: Mutex<Option<(Duration, Instant)>>,
 }
 
 impl Clock {
     fn set_to(time: u64, began: Instant) -> Self {
-        Self { began, base: AtomicU64::new(time) }
+        Self { began, base: AtomicU64::new(time), doubt: Mutex::default() }
     }
 
     fn at(&self, instant: Instant) -> Timestamp {
@@ -46,9 +114,32 @@ impl Clock {
         Timestamp::from_nanos(self.base.load(Ordering::Relaxed).saturating_add(passed))
     }
 
-    fn set(&self, time: u64, instant: Instant) {
+    fn trusted(&self, instant: Instant) -> Timestamp {
+        let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
+        let ahead = doubt.filter(|(_, until)| instant < *until).map_or(Duration::ZERO, |(by, _)| by);
+        self.at(instant) - ahead
+    }
+
+    /// Sets the clock, and returns by how much it jumped.
+    fn set(&self, time: u64, instant: Instant) -> Option<Jump> {
+        let before = self.at(instant).as_nanos();
         let passed = nanos(instant.saturating_duration_since(self.began));
         self.base.store(time.saturating_sub(passed), Ordering::Relaxed);
+        let jump = Jump::between(before, time);
+        match jump {
+            Some(Jump::Forward(by)) => self.doubt(by, instant),
+            // Back again: that was the correction. What is left of the first jump is not known to be wrong.
+            Some(Jump::Back(_)) => *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = None,
+            None => {}
+        }
+        jump
+    }
+
+    /// Doubts that the clock is right, which is ahead by this much.
+    fn doubt(&self, by: Duration, instant: Instant) {
+        let mut doubt = self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = doubt.filter(|(_, until)| instant < *until).map_or(Duration::ZERO, |(by, _)| by);
+        *doubt = Some((before.saturating_add(by), instant + DOUBT));
     }
 }
 
@@ -86,6 +177,29 @@ mod tests {
         assert_eq!([at(0), at(1), at(60)], [5_000, 5_001, 5_060]);
         clock.set(1_400 * SECOND, began + Duration::from_mins(1));
         assert_eq!([at(60), at(61)], [1_400, 1_401]);
+    }
+
+    #[test]
+    fn a_jump_forward_is_trusted_after_an_hour_and_one_back_at_once() {
+        const DAY: u64 = 24 * 3600;
+        let began = Instant::now();
+        let clock = Clock::set_to(100 * DAY * SECOND, began);
+        let at = |seconds: u64| began + Duration::from_secs(seconds);
+        let trusted = |seconds: u64| clock.trusted(at(seconds)).as_nanos() / SECOND;
+        // An hour more is no jump: summer time does not change this clock, but people do.
+        assert_eq!(clock.set((100 * DAY + 3_600) * SECOND, at(0)), None);
+        assert_eq!(trusted(0), 100 * DAY + 3_600);
+        clock.set(100 * DAY * SECOND, at(0));
+        let year = Duration::from_secs(365 * DAY);
+        assert_eq!(clock.set(465 * DAY * SECOND, at(0)), Some(Jump::Forward(year)));
+        assert_eq!([trusted(0), trusted(3_599)], [100 * DAY, 100 * DAY + 3_599]);
+        assert_eq!(trusted(3_600), 465 * DAY + 3_600);
+        // Two jumps are doubted together.
+        clock.set(830 * DAY * SECOND, at(4_000));
+        clock.set(1_195 * DAY * SECOND, at(5_000));
+        assert_eq!(trusted(5_000) / DAY, 465);
+        assert!(matches!(clock.set(465 * DAY * SECOND, at(5_001)), Some(Jump::Back(_))));
+        assert_eq!(trusted(5_001), 465 * DAY);
     }
 
     #[test]

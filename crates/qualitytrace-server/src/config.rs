@@ -7,6 +7,7 @@ mod change;
 mod draft;
 mod find;
 mod live;
+mod owner;
 mod read;
 mod slot;
 mod table;
@@ -17,14 +18,16 @@ use std::path::PathBuf;
 use qualitytrace_core::wait;
 
 pub use change::Kept;
-pub use find::project_file;
+pub use find::{FoundProject, project_file};
 pub use live::Live;
+pub use owner::{SAFE_DIRECTORY, TrustedOwners};
 pub use read::{Error, Inputs, Resolved, Row};
 pub use slot::Listen;
 pub use table::{OLD_FLAGS, SETTINGS, Setting};
 
 use crate::access::Access;
 use crate::access::host::AllowedHost;
+use crate::files::AllowedFiles;
 use crate::limits::Limits;
 use crate::provision::Provisioning;
 use crate::store::Store;
@@ -100,6 +103,8 @@ pub struct Safety {
     pub tls: Option<Certificate>,
     /// `otlpServer.tls.certFile`, `otlpServer.tls.keyFile`: TLS of the OTLP ports.
     pub otlp_tls: Option<Certificate>,
+    /// `dataStores.files`: where the files may be that data stores name.
+    pub data_store_files: AllowedFiles,
 }
 
 /// The name of the key file in the data folder.

@@ -3,6 +3,7 @@
 //! What a store answers is converted to OTLP and passed to our own ingest. Waiting, storing and judging are the same
 //! for traces that are pulled and for those that are sent to us.
 
+mod answers;
 mod azure;
 mod clickhouse;
 mod connection;
@@ -25,6 +26,7 @@ mod tls;
 mod xray;
 mod zipkin;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +36,7 @@ use qualitytrace_core::definition::source::Source;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
+use self::answers::Answers;
 use self::azure::Azure;
 use self::clickhouse::ClickHouse;
 use self::jaeger::Jaeger;
@@ -41,12 +44,17 @@ use self::search::{Layout, Page, Search};
 use self::signalfx::SignalFx;
 use self::sumo_logic::SumoLogic;
 use self::tempo::Tempo;
+use self::tls::Files;
 use self::xray::XRay;
 use self::zipkin::Zipkin;
+use crate::budget::Budget;
 use crate::config::Live;
+use crate::decode::{Allowance, DecodeError};
+use crate::files::AllowedFiles;
+use crate::provision::data_store_files;
 use crate::trigger::{Endpoint, Failure, Gate, Reason};
 
-pub(crate) use self::connection::{Checked, Progress as ConnectionProgress, check};
+pub(crate) use self::connection::{Checked, Progress as ConnectionProgress};
 pub(crate) use self::error::FetchError;
 pub(crate) use self::pull::{Polled, Pull};
 use self::received::Received;
@@ -61,15 +69,28 @@ const MAX_CLIENTS: usize = 64;
 pub(crate) struct DataStores {
     config: Live,
     made: Arc<Mutex<Vec<Made>>>,
+    /// The memory of all answers.
+    budget: Budget,
+    /// The files that the definitions to provision name.
+    provisioned: Arc<BTreeSet<String>>,
 }
 
 /// A client, and what it was made of.
 #[derive(Debug)]
 struct Made {
     source: Source,
-    gate: Gate,
-    limit: u64,
+    terms: ConnectionTerms,
     store: Arc<DataStore>,
+}
+
+/// What the server's settings say about connections to data stores.
+#[derive(Debug, PartialEq, Eq)]
+struct ConnectionTerms {
+    gate: Gate,
+    /// The longest answer.
+    limit: u64,
+    /// Where the files may be that a store names.
+    files: AllowedFiles,
 }
 
 /// One data store, as all runs share it.
@@ -98,44 +119,71 @@ enum Client {
 impl DataStores {
     /// Creates the clients as they are needed.
     pub(crate) fn new(config: Live) -> Self {
-        Self { config, made: Arc::default() }
+        let provisioned = Arc::new(data_store_files(&config.get().provisioning));
+        let budget = Budget::new(config.get().limits.api_bytes);
+        Self { config, made: Arc::default(), budget, provisioned }
     }
 
     /// Returns the store; `None` if traces are sent to us instead.
-    pub(crate) fn of(&self, source: &Source) -> Result<Option<Arc<DataStore>>, Failure> {
+    pub(crate) async fn of(&self, source: &Source) -> Result<Option<Arc<DataStore>>, Failure> {
         if source.is_received() {
             return Ok(None);
         }
-        let limits = &self.config.get().limits;
-        let (gate, limit) = (Gate::of(limits), limits.decompressed_bytes);
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let known =
-            made.iter().find(|made| made.source == *source && made.gate == gate && made.limit == limit);
-        if let Some(known) = known {
-            return Ok(Some(Arc::clone(&known.store)));
+        let terms = self.terms();
+        if let Some(known) = self.known(source, &terms) {
+            return Ok(Some(known));
         }
-        let store = Arc::new(DataStore::new(source, &gate, limit)?);
+        let store = Arc::new(self.open(source, &terms).await?);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if made.len() >= MAX_CLIENTS {
             made.clear();
         }
-        made.push(Made { source: source.clone(), gate, limit, store: Arc::clone(&store) });
+        made.push(Made { source: source.clone(), terms, store: Arc::clone(&store) });
         Ok(Some(store))
+    }
+
+    fn known(&self, source: &Source, terms: &ConnectionTerms) -> Option<Arc<DataStore>> {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = made.iter().find(|made| made.source == *source && made.terms == *terms);
+        known.map(|known| Arc::clone(&known.store))
+    }
+
+    /// Returns what the server's settings say about every store.
+    fn terms(&self) -> ConnectionTerms {
+        let config = self.config.get();
+        self.budget.resize(config.limits.api_bytes);
+        ConnectionTerms {
+            gate: Gate::of(&config.limits),
+            limit: config.limits.decompressed_bytes,
+            files: config.safety.data_store_files.clone(),
+        }
+    }
+
+    /// Creates the client of a store, with the certificates that it names.
+    async fn open(&self, source: &Source, terms: &ConnectionTerms) -> Result<DataStore, Failure> {
+        let files = Files { allowed: terms.files.clone(), provisioned: &self.provisioned };
+        let answers = Answers { limit: terms.limit, budget: self.budget.clone() };
+        DataStore::new(&files.read(source).await?, &terms.gate, &answers)
     }
 }
 
 impl DataStore {
-    fn new(source: &Source, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+    fn new(source: &Source, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
         let client = match source {
-            Source::Jaeger(client) => Client::Jaeger(Jaeger::new(client, gate, limit)?),
-            Source::Tempo(tempo) => Client::Tempo(Tempo::new(tempo, gate, limit)?),
-            Source::OpenSearch(index) => Client::Search(Search::new(Layout::OpenSearch, index, gate, limit)?),
-            Source::ElasticApm(index) => Client::Search(Search::new(Layout::ElasticApm, index, gate, limit)?),
-            Source::SignalFx(signalfx) => Client::SignalFx(SignalFx::new(signalfx, gate, limit)?),
-            Source::AwsXray(xray) => Client::XRay(XRay::new(xray, gate, limit)?),
-            Source::AzureAppInsights(azure) => Client::Azure(Azure::new(azure, gate, limit)?),
-            Source::SumoLogic(sumo) => Client::SumoLogic(SumoLogic::new(sumo, gate, limit)?),
-            Source::Zipkin(client) => Client::Zipkin(Zipkin::new(client, gate, limit)?),
-            Source::ClickHouse(table) => Client::ClickHouse(ClickHouse::new(table, gate, limit)?),
+            Source::Jaeger(client) => Client::Jaeger(Jaeger::new(client, gate, answers)?),
+            Source::Tempo(tempo) => Client::Tempo(Tempo::new(tempo, gate, answers)?),
+            Source::OpenSearch(index) => {
+                Client::Search(Search::new(Layout::OpenSearch, index, gate, answers)?)
+            }
+            Source::ElasticApm(index) => {
+                Client::Search(Search::new(Layout::ElasticApm, index, gate, answers)?)
+            }
+            Source::SignalFx(signalfx) => Client::SignalFx(SignalFx::new(signalfx, gate, answers)?),
+            Source::AwsXray(xray) => Client::XRay(XRay::new(xray, gate, answers)?),
+            Source::AzureAppInsights(azure) => Client::Azure(Azure::new(azure, gate, answers)?),
+            Source::SumoLogic(sumo) => Client::SumoLogic(SumoLogic::new(sumo, gate, answers)?),
+            Source::Zipkin(client) => Client::Zipkin(Zipkin::new(client, gate, answers)?),
+            Source::ClickHouse(table) => Client::ClickHouse(ClickHouse::new(table, gate, answers)?),
             Source::Received(_) => {
                 let message = "traces are sent to this server, there is nothing to query".to_owned();
                 return Err(Failure::told(Reason::Unsupported, message));
@@ -257,12 +305,17 @@ pub enum Recorded {
 impl Recorded {
     /// Converts the body of an answer to spans.
     pub fn read(self, content_type: &str, body: Bytes) -> Result<ExportTraceServiceRequest, String> {
-        match self {
-            Self::Tempo => tempo::read(content_type, body),
-            Self::OpenSearch => Layout::OpenSearch.read(Page::read(&body)?.into_documents()),
-            Self::ElasticApm => Layout::ElasticApm.read(Page::read(&body)?.into_documents()),
-            Self::SignalFx => signalfx::read(&body),
-        }
+        let room = &mut Allowance::new(u64::MAX);
+        let read =
+            match self {
+                Self::Tempo => tempo::read(content_type, body, room),
+                Self::OpenSearch => Page::read(&body, room)
+                    .and_then(|page| Layout::OpenSearch.read(page.into_documents(), room)),
+                Self::ElasticApm => Page::read(&body, room)
+                    .and_then(|page| Layout::ElasticApm.read(page.into_documents(), room)),
+                Self::SignalFx => signalfx::read(&body, room),
+            };
+        read.map_err(|error: DecodeError| error.to_string())
     }
 }
 
@@ -278,7 +331,8 @@ mod tests {
     #[tokio::test]
     async fn the_longest_pause_holds_also_for_requests_that_wait_for_their_turn() {
         let client = HttpClient { url: "http://localhost:9411".to_owned(), ..HttpClient::default() };
-        let store = DataStore::new(&Source::Zipkin(client), &Gate::default(), 1).unwrap();
+        let answers = Answers { limit: 1, budget: Budget::new(1) };
+        let store = DataStore::new(&Source::Zipkin(client), &Gate::default(), &answers).unwrap();
         let others = store.permits.acquire_many(u32::try_from(CONCURRENCY).unwrap()).await.unwrap();
         let mut turn = pin!(store.turn());
         assert!(turn.as_mut().now_or_never().is_none());

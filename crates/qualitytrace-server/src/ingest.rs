@@ -490,7 +490,7 @@ async fn evict_old(ingest: Weak<Ingest>, crowded: Arc<Notify>) {
             } else {
                 (limits.retention, u64::MAX)
             };
-            match ingest.store.evict(clock::now() - age, room).await {
+            match ingest.store.evict(clock::trusted() - age, room).await {
                 Ok((retained, more)) => {
                     ingest.retained.store(retained, Ordering::Relaxed);
                     if !more {

@@ -12,6 +12,8 @@ mod columns;
 mod compute;
 pub mod config;
 pub mod data_store;
+mod decode;
+pub mod files;
 mod follow;
 pub mod ingest;
 pub mod limits;

@@ -55,6 +55,9 @@ pub struct Limits {
     pub runs_per_test: u64,
     /// `runs.lateWindow`: how long after a verdict late spans are accepted.
     pub late_window: Duration,
+    /// The settle window of a first run whose services have all proven to deliver promptly. Set by a program that sends
+    /// the system requests during the tests, so that there is something to deliver; `None` for none.
+    pub prompt_settle: Option<Duration>,
     /// `runs.uninstrumented`: services that send no spans, for every test. A call to them is not expected to have a
     /// child span.
     pub uninstrumented: Vec<String>,
@@ -99,6 +102,7 @@ impl Default for Limits {
             run_retention: Duration::ZERO,
             runs_per_test: 1_000_000,
             late_window: Duration::from_mins(1),
+            prompt_settle: None,
             uninstrumented: Vec::new(),
             audit_retention: Duration::from_hours(24 * 90),
             audit_entries: 100_000,

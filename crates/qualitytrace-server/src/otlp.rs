@@ -10,6 +10,7 @@ mod http;
 mod intake;
 pub mod json;
 mod metrics;
+pub(crate) mod non_finite;
 pub mod protobuf;
 mod schema;
 mod sender;

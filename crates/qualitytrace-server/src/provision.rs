@@ -3,6 +3,7 @@
 //! All or nothing: if the stream has errors, nothing is stored and the server does not start. The definitions and the
 //! mark that they were stored are one commit.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -10,10 +11,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use qualitytrace_config::Position;
 use qualitytrace_core::definition::secrets::MASK;
-use qualitytrace_core::definition::{self, Document, EMPTY_FILE, Format, Kind, Location};
+use qualitytrace_core::definition::{self, Document, EMPTY_FILE, Format, Kind, Location, Resource};
 use qualitytrace_core::lang::Diagnostic;
 
 use crate::clock;
+use crate::files;
 use crate::store::{self, CURRENT, NO_ID, NewDefinition, Put, Store, is_id};
 
 /// The document that marks a database as provisioned.
@@ -90,6 +92,21 @@ pub async fn provision(store: &Store, provisioning: &Provisioning) -> Result<usi
     Ok(documents.len())
 }
 
+/// Returns the files that data stores of the stream name. The operator names them, so they may be read.
+pub(crate) fn data_store_files(provisioning: &Provisioning) -> BTreeSet<String> {
+    let Ok(Some((_, text))) = load(provisioning) else { return BTreeSet::new() };
+    let documents = definition::read(&text, format(&text)).documents;
+    let sources = documents.into_iter().filter_map(|document| match document.resource {
+        Resource::DataStore(store) => Some(store.source),
+        _ => None,
+    });
+    sources
+        .filter_map(|mut source| source.tls_mut()?.settings.take())
+        .flat_map(|settings| [settings.ca_file, settings.cert_file, settings.key_file])
+        .map(|written| written.trim().to_owned())
+        .collect()
+}
+
 /// Checks the definitions without storing them.
 pub(crate) fn check(provisioning: &Provisioning) -> Result<(), Error> {
     let Some((name, text)) = load(provisioning)? else { return Ok(()) };
@@ -99,7 +116,7 @@ pub(crate) fn check(provisioning: &Provisioning) -> Result<(), Error> {
 
 fn load(provisioning: &Provisioning) -> Result<Option<(String, String)>, Error> {
     if let Some(path) = &provisioning.file {
-        let text = std::fs::read_to_string(path);
+        let text = files::read_text(path, files::OWN_BYTES);
         let text = text.map_err(|source| Error::Read { path: path.clone(), source })?;
         return Ok(Some((path.display().to_string(), text)));
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::wait::Register;
+use qualitytrace_core::wait::register::Identity;
 pub(crate) use qualitytrace_core::wait::register::Signal;
 
 /// A process of a service, and the end times of its spans in a request.
@@ -15,9 +16,8 @@ pub(crate) use qualitytrace_core::wait::register::Signal;
 pub struct Sender {
     /// Its `service.name`; empty if it has none.
     pub service: String,
-    /// Identifies the process within its service: `service.instance.id`, else host and process id, else the address
-    /// that the request came from.
-    pub instance: String,
+    /// Identifies the process within its service: by its resource, else by the address that the request came from.
+    pub process: Identity,
     /// The first and the last end time of its spans; `None` if it has no spans.
     pub ends: Option<(Timestamp, Timestamp)>,
 }
@@ -25,8 +25,8 @@ pub struct Sender {
 impl Sender {
     /// Uses the peer address as instance if the resource identifies none.
     pub(crate) fn at(mut self, address: Option<IpAddr>) -> Self {
-        if let Some(address) = address.filter(|_| self.instance.is_empty()) {
-            self.instance = address.to_canonical().to_string();
+        if let Some(address) = address.filter(|_| self.process.id.is_empty()) {
+            self.process.id = address.to_canonical().to_string().into();
         }
         self
     }
@@ -51,11 +51,11 @@ impl SharedRegister {
             return;
         }
         let mut register = self.lock();
-        for Sender { service, instance, ends } in senders {
+        for Sender { service, process, ends } in senders {
             let Some((first, last)) = *ends else { continue };
-            register.delivered(service, instance, first, at);
+            register.delivered(service, process, first, at);
             if last > first {
-                register.delivered(service, instance, last, at);
+                register.delivered(service, process, last, at);
             }
         }
     }
@@ -66,8 +66,8 @@ impl SharedRegister {
             return;
         }
         let mut register = self.lock();
-        for Sender { service, instance, .. } in senders {
-            register.signalled(service, instance, signal, at);
+        for Sender { service, process, .. } in senders {
+            register.signalled(service, process, signal, at);
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) async fn keep(store: Store, config: Live) {
     loop {
         ticks.tick().await;
         loop {
-            match step(&store, &config.get().limits, clock::now()).await {
+            match step(&store, &config.get().limits, clock::trusted()).await {
                 Ok(0) => break,
                 Ok(removed) => tracing::debug!(removed, "removed old runs"),
                 Err(error) => {

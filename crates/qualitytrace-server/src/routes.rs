@@ -40,11 +40,13 @@ pub(crate) struct Needed {
     /// Whether a handler is registered for its method. If not, the response is 404 or 405, whatever the request
     /// contains.
     pub(crate) is_registered: bool,
+    /// Whether the handler measures what the body becomes in memory.
+    pub(crate) measures_body: bool,
 }
 
 impl Needed {
     /// An unknown route needs the permission to read: only then a client learns that it does not exist.
-    const NOTHING: Self = Self { wanted: Wanted::Look, is_registered: false };
+    const NOTHING: Self = Self { wanted: Wanted::Look, is_registered: false, measures_body: false };
 }
 
 /// Routes under construction.
@@ -57,18 +59,19 @@ pub(crate) struct Routes<S = ()> {
 
 /// The permissions that the methods of one path need.
 #[derive(Debug, Clone)]
-struct Needs(Vec<(Option<Method>, Wanted)>);
+struct Needs(Vec<(Option<Method>, Wanted, bool)>);
 
 impl Needs {
     fn of(&self, method: &Method) -> Needed {
         // HEAD needs the permission of GET.
         let method = if *method == Method::HEAD { &Method::GET } else { method };
         let find = |wanted: Option<&Method>| {
-            self.0.iter().find(|(known, _)| known.as_ref() == wanted).map(|(_, wanted)| *wanted)
+            let known = self.0.iter().find(|(known, ..)| known.as_ref() == wanted);
+            known.map(|(_, wanted, measures_body)| (*wanted, *measures_body))
         };
         match (find(Some(method)), find(None)) {
-            (Some(wanted), _) => Needed { wanted, is_registered: true },
-            (None, Some(wanted)) => Needed { wanted, is_registered: false },
+            (Some((wanted, measures_body)), _) => Needed { wanted, is_registered: true, measures_body },
+            (None, Some((wanted, measures_body))) => Needed { wanted, is_registered: false, measures_body },
             (None, None) => Needed::NOTHING,
         }
     }
@@ -185,7 +188,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// Handles methods that are not registered on a path. Layers that were added before do not see these requests.
     pub(crate) fn method_not_allowed<H: Handler<T, S>, T: 'static>(self, handler: &H) -> Self {
         self.mapped(|needs, handlers| {
-            let takes_all = needs.0.iter().any(|(method, _)| method.is_none());
+            let takes_all = needs.0.iter().any(|(method, ..)| method.is_none());
             if takes_all { handlers } else { handlers.fallback(handler.clone()) }
         })
     }
@@ -251,7 +254,8 @@ impl Routes {
 /// The permissions that the methods of one path need.
 fn needs(list: &[Route], path: &str) -> Needs {
     let of_path = list.iter().filter(|route| route.path == path);
-    Needs(of_path.map(|route| (route.method.clone(), route.wanted)).collect())
+    let measures = |route: &Route| route.operation.as_ref().is_some_and(Operation::takes_a_file);
+    Needs(of_path.map(|route| (route.method.clone(), route.wanted, measures(route))).collect())
 }
 
 async fn told(needed: Needed, mut request: Request, next: Next) -> Response {
@@ -273,7 +277,7 @@ mod tests {
             .merge(Routes::new().any("/y", Wanted::Health, nothing, operation("Y", [])))
             .get("/x/{id}", Wanted::Stream, nothing, operation("X", []));
         let of = |path: &str, method: Method| needs(routes.list(), path).of(&method);
-        let needed = |wanted, is_registered| Needed { wanted, is_registered };
+        let needed = |wanted, is_registered| Needed { wanted, is_registered, measures_body: false };
         assert_eq!(of("/x/{id}", Method::PUT), needed(Wanted::Change, true));
         assert_eq!(of("/x/{id}", Method::GET), needed(Wanted::Stream, true));
         assert_eq!(of("/x/{id}", Method::HEAD), needed(Wanted::Stream, true));

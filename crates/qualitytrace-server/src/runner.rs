@@ -33,6 +33,7 @@ use self::suites::Suites;
 use self::tasks::Tasks;
 use crate::cluster::Cluster;
 use crate::config::Live;
+use crate::data_store::DataStores;
 use crate::follow::Following;
 use crate::observability::Recorder;
 use crate::redact::Redactor;
@@ -134,6 +135,11 @@ impl Runner {
         Ok(Arc::new(runner))
     }
 
+    /// The data stores in use.
+    pub(crate) fn data_stores(&self) -> &DataStores {
+        self.execution.data_stores()
+    }
+
     /// Starts the background tasks: claims runs, and cooperates with other servers where the database is shared.
     async fn start_tasks(&self, source: Source) -> Result<(), Error> {
         let listener = self.cluster.listen().await?;
@@ -150,7 +156,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Shuts down: runs whose trigger was not sent are queued again, the others are marked as interrupted.
+    /// Shuts down: runs whose trigger was not sent are queued again, those that wait for their traces are left to the
+    /// next server, and the others are marked as interrupted.
     pub async fn shutdown(&self) {
         let mut background = std::mem::take(&mut *lock(&self.background));
         background.shutdown().await;

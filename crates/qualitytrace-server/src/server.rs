@@ -129,6 +129,9 @@ impl Server {
         let sockets = Sockets::bind(&config).await?;
         let addresses = sockets.addresses();
         let store = Store::open_with(&config.database_url, vault(&config)?).await?;
+        if let Some(last) = store.last_written().await? {
+            crate::clock::compare_with_stored(last);
+        }
         provision::provision(&store, &config.provisioning).await?;
         let live = Live::new(addresses.put_into(config.clone()));
         let (ingest, ingest_tasks) = Ingest::start(store.clone(), live.clone()).await?;

@@ -50,7 +50,7 @@ use futures_util::future::BoxFuture;
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyQueryResult};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{AnyPool, Connection as _, Executor};
+use sqlx::{AnyPool, AssertSqlSafe, Connection as _, Executor};
 use tokio::time::timeout;
 
 use crate::vault::{self, KeySource, Vault};
@@ -89,6 +89,13 @@ const SQLITE_READERS: u32 = 4;
 const POSTGRES_CONNECTIONS: u32 = 16;
 /// How long a statement waits for a connection before it fails.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long what a server does all the time (heartbeats, claims, storing spans) waits for an answer of PostgreSQL. A
+/// network that drops packets would let it wait for hours.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long PostgreSQL keeps the locks of a connection that does nothing within a transaction: its server is cut off,
+/// and others wait for these locks. How long a connection may take to prove itself when it is given back.
+const POSTGRES_IDLE: Duration = Duration::from_secs(10);
 
 /// How long connections to PostgreSQL may take to close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -261,7 +268,7 @@ impl Store {
                 let url = address::for_driver(url);
                 let options = AnyConnectOptions::from_str(&url).map_err(open)?;
                 connect::prepare(&options, "").await.map_err(unusable)?;
-                let pool = pool(POSTGRES_CONNECTIONS).connect_with(options).await.map_err(open)?;
+                let pool = postgres_pool().connect_with(options).await.map_err(open)?;
                 (pool.clone(), pool, Some(url.into()))
             }
         };
@@ -288,6 +295,19 @@ impl Store {
             probe: Arc::default(),
             withheld: Arc::default(),
         })
+    }
+
+    /// Gives statements up when PostgreSQL does not answer in time. Whether they were done is unknown then. A SQLite file
+    /// is waited for: its disk would not answer faster another time.
+    async fn answered<T>(
+        &self,
+        statements: impl Future<Output = Result<T, sqlx::Error>>,
+    ) -> Result<T, sqlx::Error> {
+        if !self.is_shared() {
+            return statements.await;
+        }
+        let outcome = timeout(ANSWER_TIMEOUT, statements).await;
+        outcome.unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
     }
 
     /// Whether other servers may work on the same tables.
@@ -348,6 +368,20 @@ fn pool(connections: u32) -> AnyPoolOptions {
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .idle_timeout(None)
         .max_lifetime(None)
+}
+
+/// A pool of connections to PostgreSQL, of which a network may forget some without a word.
+fn postgres_pool() -> AnyPoolOptions {
+    pool(POSTGRES_CONNECTIONS)
+        .after_connect(|connection, _| {
+            let text = format!("SET idle_in_transaction_session_timeout = {}", POSTGRES_IDLE.as_millis());
+            Box::pin(async move { connection.execute(AssertSqlSafe(text)).await.map(drop) })
+        })
+        // A statement that was given up may still be under way. The pool itself would wait for its end without limit.
+        .after_release(|connection, _| {
+            let ping = timeout(POSTGRES_IDLE, connection.ping());
+            Box::pin(async move { ping.await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map(|()| true) })
+        })
 }
 
 /// The URL of an in-memory database that several connections of this process can open. An unnamed one gets a unique

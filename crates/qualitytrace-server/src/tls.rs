@@ -10,6 +10,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
+use crate::files::{CREDENTIAL_BYTES, read};
+
 /// A certificate with its key, both in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
@@ -46,14 +48,17 @@ pub enum Error {
 impl Certificate {
     /// Builds the acceptor. It offers both versions of HTTP.
     fn acceptor(&self) -> Result<TlsAcceptor, Error> {
-        let chain =
-            CertificateDer::pem_file_iter(&self.certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let text = read(&self.certificate, CREDENTIAL_BYTES)
+            .map_err(|error| wrong("certificate", &self.certificate, &error.to_string()))?;
+        let chain = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
         let chain = chain.map_err(|error| wrong("certificate", &self.certificate, &error.to_string()))?;
         if chain.is_empty() {
             return Err(wrong("certificate", &self.certificate, "it holds no certificate in PEM"));
         }
-        let key = PrivateKeyDer::from_pem_file(&self.key);
-        let key = key.map_err(|error| wrong("key", &self.key, &error.to_string()))?;
+        let text =
+            read(&self.key, CREDENTIAL_BYTES).map_err(|error| wrong("key", &self.key, &error.to_string()))?;
+        let key = PrivateKeyDer::from_pem_slice(&text)
+            .map_err(|error| wrong("key", &self.key, &error.to_string()))?;
         let pair = |source| Error::Pair { path: self.certificate.clone(), source };
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()

@@ -13,14 +13,17 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
 use qualitytrace_core::id::TraceId;
-use serde::Deserialize;
-use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
+use serde::de::{DeserializeOwned, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
+use crate::decode::{Allowance, DecodeError, Room, json_weight};
 use crate::otlp::json;
 
 /// Refused spans that are named; further ones are counted.
 const MAX_PROBLEMS: usize = 100;
+
+/// What JSON inside of the texts of a span may take at least.
+const MIN_INNER: u64 = 64 << 10;
 
 /// The format of a trace file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,21 +114,51 @@ pub enum Unreadable {
     /// It has no spans.
     #[error("the file has no spans")]
     Empty,
+    /// It takes more memory than there ever is.
+    #[error("the file takes more memory than the {limit} bytes that there are for it; send it in parts")]
+    TooLarge {
+        /// The memory that there is.
+        limit: u64,
+    },
+    /// Others have the memory.
+    #[error("others have the memory that the file takes; try again later")]
+    Busy,
 }
 
-/// Reads a file: one document, or one on each line. Without a format, each document's layout decides.
+impl From<DecodeError> for Unreadable {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::Malformed(cause) => Self::Broken(cause),
+            DecodeError::TooLarge { limit } => Self::TooLarge { limit },
+            DecodeError::Busy => Self::Busy,
+        }
+    }
+}
+
+/// Reads a file of the user's own, which may take any amount of memory.
 pub fn read(file: &[u8], format: Option<Format>) -> Result<TraceFile, Unreadable> {
+    read_within(file, format, &mut Allowance::new(u64::MAX))
+}
+
+/// Reads a file: one document, or one on each line. Without a format, each document's layout decides. What is read takes
+/// room.
+pub(crate) fn read_within(
+    file: &[u8],
+    format: Option<Format>,
+    room: &mut impl Room,
+) -> Result<TraceFile, Unreadable> {
     let file = file.strip_prefix(b"\xef\xbb\xbf").unwrap_or(file);
     let mut all = TraceFile::default();
     if is_lines(file) {
         for (at, line) in lines(file) {
-            match document(line, format) {
+            match document(line, format, room) {
                 Ok(found) => all.add(Some(at), found),
+                Err(error @ (Unreadable::TooLarge { .. } | Unreadable::Busy)) => return Err(error),
                 Err(error) => all.refused.note(|| format!("line {at}"), error.to_string()),
             }
         }
     } else {
-        all.add(None, document(file, format)?);
+        all.add(None, document(file, format, room)?);
     }
     if all.request.resource_spans.is_empty() && all.refused.count == 0 {
         return Err(Unreadable::Empty);
@@ -138,6 +171,11 @@ impl TraceFile {
         self.format = self.format.or(found.format);
         self.request.resource_spans.extend(found.request.resource_spans);
         self.refused.add(line, found.refused);
+    }
+
+    /// The size of its spans as an encoded export request.
+    pub(crate) fn encoded_len(&self) -> u64 {
+        self.request.encoded_len() as u64
     }
 
     /// Returns its spans as an encoded export request.
@@ -163,23 +201,22 @@ impl TraceFile {
 }
 
 /// Reads one document.
-fn document(text: &[u8], format: Option<Format>) -> Result<TraceFile, Unreadable> {
-    let broken = |error: serde_json::Error| Unreadable::Broken(error.to_string());
+fn document(text: &[u8], format: Option<Format>, room: &mut impl Room) -> Result<TraceFile, Unreadable> {
     let format = match format {
         Some(format) => format,
         None => detect(text)?.ok_or(Unreadable::Unknown)?,
     };
     let (request, refused) = match format {
-        Format::Otlp => otlp(text).map_err(broken)?,
-        Format::Jaeger => jaeger::read(text).map_err(broken)?,
-        Format::Zipkin => zipkin::read(text).map_err(broken)?,
+        Format::Otlp => otlp(text, room)?,
+        Format::Jaeger => jaeger::read(text, room)?,
+        Format::Zipkin => zipkin::read(text, room)?,
     };
     Ok(TraceFile { format: Some(format), request, refused })
 }
 
 /// Reads OTLP JSON. Spans without a valid trace id are left out.
-fn otlp(text: &[u8]) -> Result<(ExportTraceServiceRequest, Refused), serde_json::Error> {
-    let mut request: ExportTraceServiceRequest = json::decode(text)?;
+fn otlp(text: &[u8], room: &mut impl Room) -> Result<(ExportTraceServiceRequest, Refused), DecodeError> {
+    let mut request: ExportTraceServiceRequest = json::decode_within(text, room)?;
     let mut refused = Refused::default();
     for (resource, of_resource) in request.resource_spans.iter_mut().enumerate() {
         for (scope, of_scope) in of_resource.scope_spans.iter_mut().enumerate() {
@@ -203,6 +240,7 @@ fn otlp(text: &[u8]) -> Result<(ExportTraceServiceRequest, Refused), serde_json:
 /// Whether each line is a document: the first two begin like one, and one of them is.
 fn is_lines(file: &[u8]) -> bool {
     let first: Vec<&[u8]> = lines(file).map(|(_, line)| line).take(2).collect();
+    // Measured: nothing is kept of it.
     let is_document = |line: &&[u8]| serde_json::from_slice::<IgnoredAny>(line).is_ok();
     first.len() == 2 && first.iter().all(|line| line.starts_with(b"{")) && first.iter().any(is_document)
 }
@@ -222,6 +260,7 @@ fn detect(text: &[u8]) -> Result<Option<Format>, Unreadable> {
         // A list that begins with anything but a span is refused by its reader, with the location.
         return Ok((inner.starts_with(b"{") || inner.starts_with(b"]")).then_some(Format::Zipkin));
     }
+    // Measured: only the names of the first level are read.
     let mut document = serde_json::Deserializer::from_slice(text);
     match document.deserialize_map(Keys) {
         Ok(format) => Ok(Some(format)),
@@ -254,22 +293,67 @@ impl<'de> Visitor<'de> for Keys {
     }
 }
 
-/// An item of a list that may not be what it should be: the others are read nevertheless.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Item<T> {
-    Fine(T),
-    Broken(Value),
-}
+/// Reads a list item by item, and holds no more than one of them: the others are read even if one is not what it should
+/// be.
+struct Each<F>(F);
 
-impl<T: serde::de::DeserializeOwned> Item<T> {
-    /// Returns the item, or why it is none.
-    fn read(self) -> Result<T, String> {
-        match self {
-            Self::Fine(item) => Ok(item),
-            Self::Broken(value) => serde_json::from_value(value).map_err(|error| error.to_string()),
+impl<'de, F: FnMut(&'de RawValue) -> Result<(), DecodeError>> Each<F> {
+    /// Reads the text of a list. An error of the function ends it.
+    fn of(self, list: &'de [u8]) -> Result<(), DecodeError> {
+        let mut ended = None;
+        let mut read = self.0;
+        let stop = |item| read(item).map_err(|error| ended = Some(error));
+        // Measured: each item is a reference to the text.
+        let mut list = serde_json::Deserializer::from_slice(list);
+        let done = list.deserialize_seq(EachVisitor(stop)).and_then(|()| list.end());
+        match ended {
+            Some(error) => Err(error),
+            None => Ok(done?),
         }
     }
+}
+
+struct EachVisitor<F>(F);
+
+impl<'de, F: FnMut(&'de RawValue) -> Result<(), ()>> Visitor<'de> for EachVisitor<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
+        while let Some(item) = items.next_element::<&RawValue>()? {
+            (self.0)(item).map_err(|()| serde::de::Error::custom("it was ended"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads an item of a list and converts it. What it takes is given back; what it became is counted by the caller. The
+/// inner error says why the item is none.
+fn item<T: DeserializeOwned, C>(
+    item: &RawValue,
+    room: &mut impl Room,
+    convert: impl FnOnce(T, &mut Allowance) -> Result<C, String>,
+) -> Result<Result<C, String>, DecodeError> {
+    let before = room.taken();
+    let weight = json_weight(item.get().as_bytes());
+    room.take(weight)?;
+    // Texts inside of it may be JSON themselves.
+    let mut inner = Allowance::new(weight.max(MIN_INNER));
+    room.take(weight.max(MIN_INNER))?;
+    // Measured: above.
+    let read = serde_json::from_str(item.get()).map_err(|error| without_place(&error));
+    let converted = read.and_then(|sent| convert(sent, &mut inner));
+    room.shrink_to(before);
+    Ok(converted)
+}
+
+/// The text of an error, without its place: it is that in the item.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map(|(text, _)| text.to_owned()).unwrap_or(text)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-use crate::private;
+use crate::{files, private};
 
 /// The prefix of a sealed text: name and version of the format.
 const PREFIX: &str = "sealed:1:";
@@ -223,7 +223,7 @@ fn opened(key: &LessSafeKey, belongs_to: &str, text: &str) -> Option<String> {
 
 /// Reads the key from a file; `None` if there is no file.
 fn read(path: &Path) -> Result<Option<[u8; KEY_BYTES]>, Error> {
-    let text = match std::fs::read_to_string(path) {
+    let text = match files::read_text(path, files::CREDENTIAL_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(Error::File { operation: "read", path: path.to_owned(), source }),

@@ -8,6 +8,7 @@ mod expansion;
 mod guarded;
 pub mod http;
 mod programs;
+mod stores;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -63,7 +64,7 @@ pub struct Report {
 /// All attacks, in order.
 pub fn attacks() -> impl Iterator<Item = Attack> {
     let cases = cases::ALL.iter().flat_map(|table| table.iter().copied());
-    cases.chain(expansion::ALL).chain(programs::ALL).chain(guarded::ALL)
+    cases.chain(expansion::ALL).chain(stores::ALL).chain(programs::ALL).chain(guarded::ALL)
 }
 
 impl Attack {

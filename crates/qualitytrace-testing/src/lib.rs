@@ -2,12 +2,14 @@
 
 pub mod adversary;
 pub mod instrumented;
+mod line;
 mod peer;
 mod wait;
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 
+pub use line::{Line, Outage};
 pub use peer::{peer, peer_addresses};
 pub use wait::{
     DEADLINE, Seen, eventually, eventually_blocking, try_eventually, try_eventually_blocking, within,

@@ -38,6 +38,7 @@ mod settings;
 mod target;
 mod telemetry;
 mod tools;
+mod trust;
 mod variables;
 mod with;
 

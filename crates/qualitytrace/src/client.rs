@@ -1,5 +1,6 @@
 //! The API client of the command line.
 
+pub(crate) mod answer;
 pub(crate) mod contact;
 pub(crate) mod events;
 mod page;
@@ -21,6 +22,7 @@ use rustls::CertificateError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use self::answer::{AnswerError, Bound, DOCUMENT, MESSAGE, TRACE};
 use self::contact::{Contact, Pauses};
 
 /// How long a connection may take.
@@ -225,8 +227,7 @@ impl Client {
             .header(CONTENT_TYPE, resources::media(format))
             .header(ACCEPT, "application/json")
             .body(source.to_owned());
-        let stored: Stored =
-            self.ask(request).await?.json().await.context("the server's answer is not a definition")?;
+        let stored: Stored = answer::json(self.ask(request).await?, DOCUMENT, "a definition").await?;
         Ok(stored.spec.id)
     }
 
@@ -252,28 +253,28 @@ impl Client {
             tokio::time::sleep(retry_after(&answer)).await;
         };
         if answer.status() == StatusCode::UNPROCESSABLE_ENTITY {
-            let body = answer.text().await.unwrap_or_default();
+            let body = answer::text(answer, MESSAGE).await.unwrap_or_default();
             return Err(match MissingVariables::of(&body) {
                 Some(missing) => missing.into(),
                 None => anyhow::anyhow!("{}", sentence(&body)),
             });
         }
-        accepted(answer).await?.json().await.context("the server's answer is not a run")
+        answer::json(accepted(answer).await?, TRACE, "a run").await
     }
 
     /// The default gates of the server; `None` when it does not report them.
     pub(crate) async fn usual_gates(&self) -> anyhow::Result<Option<Vec<String>>> {
-        let Some(body) = self.get("/api/testrunners/current").await? else { return Ok(None) };
-        let runner: Value =
-            serde_json::from_slice(&body).context("the server's answer is not a test runner")?;
+        let Some(body) = self.get("/api/testrunners/current", MESSAGE).await? else { return Ok(None) };
+        let runner: Value = answer::decoded(&body, MESSAGE, "a test runner")?;
         Ok(serde_json::from_value(runner["spec"]["requiredGates"].clone()).ok())
     }
 
     /// The default polling profile of the server; empty when it does not report one.
     pub(crate) async fn usual_profile(&self) -> anyhow::Result<Map<String, Value>> {
-        let Some(body) = self.get("/api/pollingprofiles/current").await? else { return Ok(Map::new()) };
-        let mut profile: Value =
-            serde_json::from_slice(&body).context("the server's answer is not a polling profile")?;
+        let Some(body) = self.get("/api/pollingprofiles/current", MESSAGE).await? else {
+            return Ok(Map::new());
+        };
+        let mut profile: Value = answer::decoded(&body, MESSAGE, "a polling profile")?;
         Ok(serde_json::from_value(profile["spec"].take()).unwrap_or_default())
     }
 
@@ -281,9 +282,9 @@ impl Client {
     /// long poll times out.
     pub(crate) async fn series_after(&self, test: &str, run: u64, runs: u32) -> anyhow::Result<Series> {
         let path = format!("/api/tests/{}/run/{run}/series?after={runs}", escaped(test));
-        let body = self.get(&path).await?;
+        let body = self.get(&path, DOCUMENT).await?;
         let body = body.with_context(|| format!("the server no longer has run {run} of test {test}"))?;
-        serde_json::from_slice(&body).context("the server's answer is not a series")
+        answer::decoded(&body, DOCUMENT, "a series")
     }
 
     /// Stops a run of a test, and the series that it began.
@@ -309,35 +310,33 @@ impl Client {
     pub(crate) async fn flakiness(&self, test: &str) -> anyhow::Result<Option<Flakiness>> {
         let request = self.http.get(self.url(&format!("/api/tests/{}", escaped(test))));
         let request = request.header("x-qualitytrace-augmented", "true").header(ACCEPT, "application/json");
-        let shown: serde_json::Value =
-            self.ask(request).await?.json().await.context("the server's answer is not a test")?;
+        let shown: Value = answer::json(self.ask(request).await?, DOCUMENT, "a test").await?;
         Ok(serde_json::from_value(shown["spec"]["summary"]["flakiness"].clone()).ok())
     }
 
     /// The version of the server.
     pub(crate) async fn version(&self) -> anyhow::Result<String> {
         let response = self.ask(self.http.get(self.path("/version.json"))).await?;
-        let said: serde_json::Value =
-            response.json().await.context("the server's answer is not a version")?;
+        let said: Value = answer::json(response, MESSAGE, "a version").await?;
         said["version"].as_str().map(ToOwned::to_owned).context("the server's answer is not a version")
     }
 
     /// The status of the server's own telemetry.
     pub(crate) async fn telemetry_status(&self) -> anyhow::Result<serde_json::Value> {
         let response = self.ask(self.http.get(self.url("/api/telemetry/status"))).await?;
-        response.json().await.context("the server's answer is not a status")
+        answer::json(response, MESSAGE, "a status").await
     }
 
     /// Tests the connection to a data store, and returns the result of each step.
     pub(crate) async fn connection(&self, store: &serde_json::Value) -> anyhow::Result<serde_json::Value> {
         let request = self.http.post(self.url("/api/config/connection")).json(store);
-        self.ask(request).await?.json().await.context("the server's answer is not a connection test")
+        answer::json(self.ask(request).await?, MESSAGE, "a connection test").await
     }
 
     /// A trace; `None` when the server has no span of it.
     pub(crate) async fn trace(&self, id: &str) -> anyhow::Result<Option<wire::Trace>> {
-        let Some(body) = self.get(&format!("/api/traces/{id}")).await? else { return Ok(None) };
-        Ok(Some(serde_json::from_slice(&body).context("the server's answer is not a trace")?))
+        let Some(body) = self.get(&format!("/api/traces/{id}"), TRACE).await? else { return Ok(None) };
+        Ok(Some(answer::decoded(&body, TRACE, "a trace")?))
     }
 
     /// The message about a run of a test that was not followed to its end.
@@ -359,28 +358,24 @@ impl Client {
 
     /// A run of a test as JSON.
     pub(crate) async fn run(&self, test: &str, run: u64) -> anyhow::Result<EndedRun> {
-        let body = self.get(&format!("/api/tests/{}/run/{run}", escaped(test))).await?;
+        let body = self.get(&format!("/api/tests/{}/run/{run}", escaped(test)), TRACE).await?;
         let body = body.with_context(|| format!("the server no longer has run {run} of test {test}"))?;
-        serde_json::from_slice(&body).context("the server's answer is not a run")
+        answer::decoded(&body, TRACE, "a run")
     }
 
     /// A test, in YAML, that a trace satisfies.
     pub(crate) async fn test_of_trace(&self, trace: &str) -> anyhow::Result<String> {
         let url = self.url(&format!("/api/traces/{}/test", escaped(trace)));
-        let made: Value = self
-            .ask(self.http.post(url).json(&json!({})))
-            .await?
-            .json()
-            .await
-            .context("the server's answer is not a test")?;
+        let answer = self.ask(self.http.post(url).json(&json!({}))).await?;
+        let made: Value = answer::json(answer, DOCUMENT, "a test").await?;
         made["definition"].as_str().map(ToOwned::to_owned).context("the server's answer is not a test")
     }
 
     /// The JUnit report of a run, as the server writes it.
     pub(crate) async fn junit(&self, test: &str, run: u64) -> anyhow::Result<String> {
-        let body = self.get(&format!("/api/tests/{}/run/{run}/junit.xml", escaped(test))).await?;
+        let body = self.get(&format!("/api/tests/{}/run/{run}/junit.xml", escaped(test)), DOCUMENT).await?;
         let body = body.with_context(|| format!("the server no longer has run {run} of test {test}"))?;
-        String::from_utf8(body.to_vec()).context("the server's answer is not text")
+        String::from_utf8(body).context("the server's answer is not text")
     }
 
     fn url(&self, path: &str) -> String {
@@ -426,7 +421,7 @@ impl Client {
         if answer.status() != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
-        let why = sentence(&answer.text().await.unwrap_or_default());
+        let why = sentence(&answer::text(answer, MESSAGE).await.unwrap_or_default());
         bail!(
             "the server at {} refuses access: {why}; give a token with --token or QUALITYTRACE_TOKEN",
             shown(&self.base)
@@ -434,18 +429,18 @@ impl Client {
     }
 
     /// Reads the whole response of a GET; `None` for 404.
-    async fn get(&self, path: &str) -> anyhow::Result<Option<axum::body::Bytes>> {
+    async fn get(&self, path: &str, bound: Bound) -> anyhow::Result<Option<Vec<u8>>> {
         let mut pauses = Pauses::default();
         loop {
             let answer = self.send(self.http.get(self.url(path))).await?;
             if answer.status() == StatusCode::NOT_FOUND {
                 return Ok(None);
             }
-            match accepted(answer).await?.bytes().await {
+            match answer::bytes(accepted(answer).await?, bound).await {
                 Ok(bytes) => return Ok(Some(bytes)),
-                Err(error) if !self.contact.lost(&mut pauses).await => {
-                    return Err(error).context("the connection broke during the answer of the server");
-                }
+                // It would be as large again.
+                Err(error) if error.is::<AnswerError>() => return Err(error),
+                Err(error) if !self.contact.lost(&mut pauses).await => return Err(error),
                 Err(_) => {}
             }
         }
@@ -500,7 +495,7 @@ async fn accepted(response: reqwest::Response) -> anyhow::Result<reqwest::Respon
     if status.is_success() {
         return Ok(response);
     }
-    let body = response.text().await.unwrap_or_default();
+    let body = answer::text(response, MESSAGE).await.unwrap_or_default();
     bail!("the server answers {status}: {}", sentence(&body))
 }
 

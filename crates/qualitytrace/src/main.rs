@@ -11,8 +11,8 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use anstream::eprintln;
 use clap::error::{ContextKind, ErrorKind};
+use terminal::filter::adopted;
 
 fn main() -> ExitCode {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -35,7 +35,7 @@ async fn run() -> ExitCode {
     match done {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("{}: {error:#}", terminal::style::error("error"));
+            terminal::err(&format!("{}: {error:#}\n", terminal::style::error("error")));
             cli::exit_of(&error).into()
         }
     }
@@ -44,15 +44,17 @@ async fn run() -> ExitCode {
 /// Prints argument errors; requested help goes to standard output.
 fn explain(error: &clap::Error) -> cli::Exit {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        terminal::out(&error.render().ansi().to_string());
+        terminal::out(&adopted(&error.render().ansi().to_string()));
         return cli::Exit::Passed;
     }
     match (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue)) {
         (Some(argument), Some(value)) if argument.to_string().starts_with("--output") => {
             // Clients depend on this sentence.
-            eprintln!("Invalid output format {value}. Available formats are [pretty|json|yaml]");
+            terminal::err(&format!(
+                "Invalid output format {value}. Available formats are [pretty|json|yaml]\n"
+            ));
         }
-        _ => drop(error.print()),
+        _ => terminal::err(&adopted(&error.render().ansi().to_string())),
     }
     cli::Exit::Error
 }

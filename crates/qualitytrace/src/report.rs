@@ -8,6 +8,7 @@ pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod junit;
 mod level;
+pub(crate) mod link;
 mod live;
 pub(crate) mod markdown;
 pub(crate) mod pretty;
@@ -30,11 +31,15 @@ pub(crate) use self::brief::text as brief;
 pub(crate) use self::exchange::Exchange;
 pub(crate) use self::gate::FailedGate;
 pub(crate) use self::level::Level;
+pub(crate) use self::link::Link;
 pub(crate) use self::problem::problems;
 
 /// Note on a run whose response was longer than is kept.
 const CUT_OFF: &str =
     "the answer is longer than the server keeps (limits.replyBytes): only its beginning was judged";
+
+/// Note on a run that a restarted server went on with.
+const RESUMED: &str = "the server was restarted while the run waited for its trace, and went on";
 
 /// Note on a run whose response was not UTF-8.
 const BINARY: &str = "the answer is not UTF-8: invalid bytes were replaced before it was judged";
@@ -61,7 +66,7 @@ pub(crate) struct TestReport {
     pub(crate) run: u64,
     pub(crate) trace_id: String,
     /// The address of the run on the server's page, where the server has one and outlives the command.
-    pub(crate) link: Option<String>,
+    pub(crate) link: Option<Link>,
     pub(crate) ending: Ending,
     pub(crate) phases: Phases,
     /// What was missing from the trace when the wait ended.
@@ -237,7 +242,7 @@ impl TestReport {
         required_gates: &[String],
     ) -> Self {
         let mut ending = Ending::Broken("the run ended without a verdict".to_owned());
-        let mut was_stopped = false;
+        let (mut was_stopped, mut is_of_server) = (false, false);
         let mut trace_id = trace_id;
         let (debts, expected) = debts(events);
         let (mut notes, mut corrections) = (Vec::new(), 0);
@@ -250,13 +255,7 @@ impl TestReport {
                 RunEventKind::Judged { verdict } => ending = Ending::Judged(brief::verdict(verdict)),
                 RunEventKind::Late { spans, before, verdict } => {
                     corrections += 1;
-                    notes.push(if has_no_trace {
-                        let came = counted(*spans, "span");
-                        format!("corrected: {came} came after the run had ended without a trace")
-                    } else {
-                        let came = counted(*spans, "more span");
-                        format!("corrected: {came} came after the verdict, which was {}", before.as_str())
-                    });
+                    notes.push(correction(*spans, (!has_no_trace).then_some(before.as_str())));
                     has_no_trace = false;
                     ending = Ending::Judged(brief::verdict(verdict));
                 }
@@ -264,10 +263,10 @@ impl TestReport {
                     notes.push(format!("warning: {}", brief::text(warning)));
                 }
                 // The trace that the test names replaces the one that was to be caused.
-                RunEventKind::Triggered { reply: wire::event::Reply::TraceId { id } } => {
+                RunEventKind::Triggered { reply: wire::event::Reply::TraceId { id }, .. } => {
                     trace_id.clone_from(id);
                 }
-                RunEventKind::Triggered { reply } => {
+                RunEventKind::Triggered { reply, .. } => {
                     let said = [(reply.is_truncated(), CUT_OFF), (reply.is_binary(), BINARY)];
                     notes.extend(
                         said.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()),
@@ -283,6 +282,7 @@ impl TestReport {
                 | RunEventKind::NoTrace { message }
                 | RunEventKind::Broken { message } => {
                     has_no_trace = matches!(event.what, RunEventKind::NoTrace { .. });
+                    is_of_server = matches!(event.what, RunEventKind::Broken { .. });
                     ending = Ending::Broken(brief::text(message));
                 }
                 RunEventKind::TriggerFailed { message, .. } => {
@@ -293,8 +293,10 @@ impl TestReport {
                     ending = Ending::Broken("the run was stopped".to_owned());
                 }
                 RunEventKind::Interrupted => {
-                    ending = Ending::Broken("the server stopped during the run".to_owned());
+                    is_of_server = true;
+                    ending = Ending::Broken(wire::event::INTERRUPTED.to_owned());
                 }
+                RunEventKind::Resumed => notes.push(RESUMED.to_owned()),
                 RunEventKind::WaitSkipped { .. }
                 | RunEventKind::Created
                 | RunEventKind::Requeued
@@ -305,6 +307,7 @@ impl TestReport {
                 | RunEventKind::Triggering { .. }
                 | RunEventKind::AnalysisSkipped
                 | RunEventKind::Arrived { .. }
+                | RunEventKind::Settling
                 | RunEventKind::Analyzed { .. }
                 | RunEventKind::Judging => {}
             }
@@ -313,6 +316,8 @@ impl TestReport {
         let outcome = match &ending {
             Ending::Judged(verdict) => gates.outcome(verdict.outcome),
             Ending::Broken(_) if was_stopped => Outcome::Stopped,
+            // It says nothing about the system under test.
+            Ending::Broken(_) if is_of_server => Outcome::Inconclusive,
             Ending::Broken(_) => Outcome::Broken,
             Ending::Skipped(_) => Outcome::Skipped,
         };
@@ -365,6 +370,20 @@ struct Marks {
     last: u64,
 }
 
+/// Note on a run that late spans have corrected; `before` is the verdict that it had.
+fn correction(spans: usize, before: Option<&str>) -> String {
+    match before {
+        Some(before) => {
+            let came = counted(spans, "more span");
+            format!("corrected: {came} came after the verdict, which was {before}")
+        }
+        None => {
+            let came = counted(spans, "span");
+            format!("corrected: {came} came after the run had ended without a trace")
+        }
+    }
+}
+
 impl Marks {
     fn note(&mut self, event: &wire::Event) {
         self.last = event.at;
@@ -378,6 +397,8 @@ impl Marks {
             }
             RunEventKind::Judged { .. } => self.judged = event.at,
             RunEventKind::Requeued
+            | RunEventKind::Resumed
+            | RunEventKind::Settling
             | RunEventKind::Again { .. }
             | RunEventKind::Imported { .. }
             | RunEventKind::Resolving

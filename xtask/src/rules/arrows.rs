@@ -55,7 +55,7 @@ struct Border {
     why: &'static str,
 }
 
-const BORDERS: [Border; 11] = [
+const BORDERS: [Border; 12] = [
     Border {
         within: &["crates/qualitytrace-core/src/", "crates/qualitytrace-config/src/"],
         except: &[],
@@ -110,6 +110,16 @@ const BORDERS: [Border; 11] = [
         ],
         words: &["TcpStream::connect", "UdpSocket", "lookup_host", "ToSocketAddrs", "Client::builder"],
         why: "every outbound connection passes `trigger::Gate`, which knows the addresses that triggers may connect to",
+    },
+    Border {
+        within: &["crates/qualitytrace-server/src/"],
+        except: &[
+            "crates/qualitytrace-server/src/files.rs",
+            "crates/qualitytrace-server/src/private.rs",
+            "crates/qualitytrace-server/src/store",
+        ],
+        words: &["fs::read", "fs::read_to_string", "File::open", "from_pem_file", "pem_file_iter"],
+        why: "files that others name are read by `files`, which takes regular ones within a limit",
     },
     Border {
         within: &["crates/qualitytrace-server/src/"],
@@ -284,6 +294,16 @@ mod tests {
         let tree = Tree::of(&[past, ("crates/qualitytrace-server/src/trigger/connect.rs", text)]);
         let places: Vec<_> = between_modules(&tree).into_iter().map(|broken| broken.place).collect();
         assert_eq!(places, ["crates/qualitytrace-server/src/api/connection.rs:1"]);
+    }
+
+    #[test]
+    fn files_that_are_read_without_a_bound_are_found() {
+        let text = "let text = std::fs::read_to_string(named)?;\nlet text = tokio::fs::read(named).await?;\n\
+                    let text = files::read(named, LIMIT)?;\n";
+        let past = ("crates/qualitytrace-server/src/trigger/certificates.rs", text);
+        let tree = Tree::of(&[past, ("crates/qualitytrace-server/src/files.rs", text)]);
+        let places: Vec<_> = between_modules(&tree).into_iter().map(|broken| broken.place).collect();
+        assert_eq!(places, [format!("{}:1", past.0), format!("{}:2", past.0)]);
     }
 
     #[test]

@@ -233,6 +233,7 @@ fn spec(name: String, selector: String, assertions: Vec<String>) -> Spec {
     Spec {
         name: Some(name),
         selector: Text::from(selector),
+        within: None,
         assertions: assertions.into_iter().map(Text::from).collect(),
     }
 }

@@ -93,6 +93,7 @@ impl<'t> Side<'t> {
                 service: shape.symbol(span.service()),
                 kind: span.kind,
                 name: shape.symbol(&fold(&span.name)),
+                peer: None,
             };
             kinds[at] = Some(shape.node(key));
             own[at] = attributes::signature(span);

@@ -260,7 +260,7 @@ mod tests {
         let test = Place::spec(&schema, Kind::Test);
         let names =
             |place: &Place<'_>| place.keys().iter().map(|key| key.name.to_owned()).collect::<Vec<_>>();
-        assert_eq!(names(&test.key("specs").item()), ["name", "selector", "assertions"]);
+        assert_eq!(names(&test.key("specs").item()), ["name", "selector", "within", "assertions"]);
         let request = names(&test.key("trigger").key("httpRequest"));
         assert_eq!(request[..4], ["method", "url", "headers", "body"]);
         assert_eq!(names(&test.key("nothing")), Vec::<String>::new());

@@ -83,6 +83,23 @@ impl Source {
         }
     }
 
+    /// Returns the TLS settings of the connection, for sources that have them.
+    pub fn tls_mut(&mut self) -> Option<&mut Tls> {
+        match self {
+            Self::Jaeger(client) | Self::Tempo(Tempo::Grpc(client)) => client.tls.as_mut(),
+            Self::Zipkin(client) | Self::Tempo(Tempo::Http(client)) => client.tls.as_mut(),
+            Self::Tempo(Tempo::Unset)
+            | Self::OpenSearch(_)
+            | Self::ElasticApm(_)
+            | Self::SignalFx(_)
+            | Self::AwsXray(_)
+            | Self::AzureAppInsights(_)
+            | Self::SumoLogic(_)
+            | Self::ClickHouse(_)
+            | Self::Received(_) => None,
+        }
+    }
+
     /// Returns the name that files use as `type`, and as the key of the details.
     pub const fn kind(&self) -> &'static str {
         match self {

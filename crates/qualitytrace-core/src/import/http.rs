@@ -124,6 +124,7 @@ pub(super) fn answer_spec(name: &str, assertions: Vec<String>) -> Spec {
     Spec {
         name: Some(name.to_owned()),
         selector: trigger_selector().into(),
+        within: None,
         assertions: assertions.into_iter().map(Into::into).collect(),
     }
 }

@@ -31,6 +31,7 @@ pub(super) fn run(
             grows_only,
             selected,
             is_about_each: false,
+            holds: result.is_read,
             others: &others,
         };
         if let Some(absence) = missing(&basis, result.is_read, &options.absences) {

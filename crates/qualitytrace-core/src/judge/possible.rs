@@ -21,6 +21,8 @@ pub(super) struct Basis<'s> {
     pub(super) selected: usize,
     /// Whether the value says the same of each span that was found, or their number.
     pub(super) is_about_each: bool,
+    /// Whether the claim holds with the spans that are here.
+    pub(super) holds: bool,
     /// Other selections.
     pub(super) others: &'s [&'s Selector],
 }
@@ -40,15 +42,21 @@ pub(super) fn is_closed(selector: &Selector) -> bool {
 /// Returns the first absence that could change a value.
 pub(super) fn first<'a>(absences: &'a [Absence], basis: &Basis<'_>) -> Option<&'a Absence> {
     absences.iter().find(|absence| {
-        let is_content = basis.is_about_each && basis.selected > 0;
-        matters(absence, basis.selector, basis.grows_only, is_content)
-            || matters_elsewhere(absence, basis.others)
+        // One more span can turn a claim that fails, whatever it says of those that were found.
+        let is_content = basis.is_about_each && basis.selected > 0 && basis.holds;
+        let is_asked = !basis.holds || !matches!(absence.of, Whose::StillWorking(_));
+        is_asked
+            && (matters(absence, basis.selector, basis.grows_only, is_content)
+                || matters_elsewhere(absence, basis.others))
     })
 }
 
 /// Returns the first absence that could change what rests on other selections.
 pub(super) fn first_elsewhere<'a>(absences: &'a [Absence], others: &[&Selector]) -> Option<&'a Absence> {
-    absences.iter().find(|absence| matters_elsewhere(absence, others))
+    let holds_up = |absence: &&Absence| {
+        !matches!(absence.of, Whose::StillWorking(_)) && matters_elsewhere(absence, others)
+    };
+    absences.iter().find(holds_up)
 }
 
 fn matters_elsewhere(absence: &Absence, others: &[&Selector]) -> bool {
@@ -68,7 +76,8 @@ fn matters(absence: &Absence, selector: &Selector, grows_only: bool, is_content:
         // extreme or a sum is.
         Whose::AnyoneBut(_) if is_content && !names_a_service(selector) => return false,
         Whose::Refused if is_content => return false,
-        Whose::Anyone | Whose::Refused | Whose::Service(_) | Whose::AnyoneBut(_) => {}
+        Whose::Anyone | Whose::Refused | Whose::Service(_) | Whose::AnyoneBut(_) | Whose::StillWorking(_) => {
+        }
     }
     missing.changes(selector)
 }
@@ -194,6 +203,11 @@ struct Possible {
 
 impl Possible {
     const ANYTHING: Self = Self { can_hold: true, can_fail: true };
+    const NOTHING: Self = Self { can_hold: false, can_fail: false };
+
+    fn or(self, other: Self) -> Self {
+        Self { can_hold: self.can_hold || other.can_hold, can_fail: self.can_fail || other.can_fail }
+    }
 
     fn known(holds: bool) -> Self {
         Self { can_hold: holds, can_fail: !holds }
@@ -228,6 +242,11 @@ fn clause_possible(clause: &Clause, absence: &Absence) -> Possible {
         return match &absence.of {
             Whose::Anyone | Whose::Refused => Possible::ANYTHING,
             Whose::Service(service) => compare(clause, service),
+            Whose::StillWorking(services) if services.is_empty() => Possible::ANYTHING,
+            Whose::StillWorking(services) => {
+                let each = services.iter().map(|service| compare(clause, service));
+                each.fold(Possible::NOTHING, Possible::or)
+            }
             Whose::AnyoneBut(heard) | Whose::AnyoneButIfNamed(heard) => match &clause.test {
                 Test::Compare(Comparator::Equal, Literal::Text(name))
                     if heard.contains(&Arc::from(name.as_str())) =>

@@ -31,6 +31,9 @@ pub enum Whose {
     AnyoneBut(Arc<BTreeSet<Arc<str>>>),
     /// The same, but only where a test names such a service: the call is known to stay without an answer.
     AnyoneButIfNamed(Arc<BTreeSet<Arc<str>>>),
+    /// These services, or any if there are none, may still work on what nothing announces: only a claim that asks for more
+    /// spans is open.
+    StillWorking(Arc<BTreeSet<Arc<str>>>),
 }
 
 impl Absence {
@@ -45,7 +48,7 @@ impl Absence {
 
     /// Whether it leaves claims about all spans of a trace undecided.
     pub fn is_open(&self) -> bool {
-        !matches!(self.of, Whose::AnyoneButIfNamed(_))
+        !matches!(self.of, Whose::AnyoneButIfNamed(_) | Whose::StillWorking(_))
     }
 
     /// An absence that could be any span of any service.

@@ -3,8 +3,14 @@
 //! Both generations of the semantic conventions are read. A call without attributes of its peer is expected to be
 //! answered: at worst a first run waits one settle window longer.
 
+mod outcome;
+
+use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
+pub(super) use self::outcome::CallOutcome;
+
+use super::shape::fold;
 use crate::trace::{Span, SpanKind};
 use crate::value::Value;
 
@@ -35,6 +41,29 @@ pub(super) fn expects_answer(span: &Span) -> bool {
 pub(super) fn is_message(span: &Span) -> bool {
     span.kind == SpanKind::Producer || span.attributes.iter().any(|(name, _)| name.starts_with("messaging."))
 }
+
+/// Returns how the call ended.
+pub(super) fn outcome(span: &Span) -> CallOutcome {
+    CallOutcome::read(span, is_message(span))
+}
+
+/// Returns a number that tells the kinds of calls at one address apart.
+pub(super) fn kind(span: &Span) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    (span.service(), &*fold(&span.name)).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Returns the address as a part of what a kind of span is: without a port that the system chose at random.
+pub(super) fn lasting_address(address: &str) -> &str {
+    match address.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok_and(|port| port > LAST_CHOSEN_PORT) => host,
+        Some(_) | None => address,
+    }
+}
+
+/// Ports above this one are given to programs that ask for any.
+const LAST_CHOSEN_PORT: u16 = 32_767;
 
 /// Returns the name of the peer as the span's attributes give it.
 pub(super) fn peer(span: &Span) -> Option<Arc<str>> {

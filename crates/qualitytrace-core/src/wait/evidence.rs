@@ -1,43 +1,56 @@
-//! Evidence for the absence of a span, derived from the register.
+//! Evidence that a process has delivered everything that it ended by some time.
 //!
 //! | grade | when |
 //! |---|---|
-//! | proven | every live instance of the service delivered a span that ended later |
-//! | likely | the service delivers, it is known how late, and that time is over |
-//! | unknown | all else |
+//! | proven | it delivered a span that ended later |
+//! | likely | it is known how late it delivers, and that time is over |
+//! | unknown | all else: it was replaced, is silent for longer than ever, is frozen, or was never heard |
 //!
 //! Exporters send spans in the order in which they end, so a later span proves that everything before it was sent.
 //! Where that order is known to be disturbed, the later span must have ended later by that much more.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::register::{ENOUGH_DELIVERIES, Instance, Register, Service};
+use super::register::{Instance, Register, Service};
 use crate::time::Timestamp;
 
 /// Added to the known overtaking before a later span proves anything.
 const SLACK: Duration = Duration::from_millis(50);
-/// Added to the time after which a service should have delivered.
+/// Added to the time after which a process should have delivered.
 const MARGIN: Duration = Duration::from_millis(100);
-/// An instance that was silent for this long is taken to be gone.
+/// A shorter lag than this is not counted on.
+const SHORTEST_LAG: Duration = Duration::from_millis(20);
+/// A process that was silent for this long is taken to be gone.
 const GONE_AFTER: Duration = Duration::from_mins(10);
+/// Deliveries after which an entry without a name is taken to show all processes behind it.
+const ENOUGH_UNNAMED: u32 = 20;
+/// The accepted risk that the next delivery is later than the bound.
+const RISK: f64 = 0.001;
+/// The bound is at least this many times the largest lag.
+const SMALLEST_FACTOR: f64 = 1.25;
+/// What the deliveries of a whole service count for one of its processes: one for each five, up to four.
+const PER_PRIOR: u32 = 5;
+const MAX_PRIOR: u32 = 4;
+/// Deliveries to be known before a pause counts as longer than ever.
+const ENOUGH_PAUSES: u32 = 5;
+/// Added to the longest pause.
+const PAUSE_MARGIN: Duration = Duration::from_secs(1);
 
-/// The evidence about a span that a service would have ended by some time.
+/// The evidence about spans that would have ended by some time; the worse the smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Grade {
-    /// It does not exist.
+    /// They do not exist.
     Proven,
-    /// It does not exist, unless the service is slower this time than it ever was.
+    /// They do not exist, unless the process is slower this time than it ever was.
     Likely,
-    /// Decided at that time, unless the span arrives or its absence is proven before.
+    /// Decided at that time, unless a span arrives or its absence is proven before.
     Later(Timestamp),
     /// Not known, and waiting for the known lag does not help.
     Unknown(Silence),
 }
 
 impl Grade {
-    /// Whether the span is taken to be absent.
+    /// Whether the spans are taken to be absent.
     pub(super) fn is_absent(self) -> bool {
         matches!(self, Self::Proven | Self::Likely)
     }
@@ -46,56 +59,62 @@ impl Grade {
 /// Why the absence of a span cannot be decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Silence {
-    /// The service has sent nothing since this server listens.
+    /// It has sent nothing since this server listens, or since the trigger was answered.
     Silent,
-    /// Too few of its deliveries are known.
+    /// No delivery is known that tells how late it is.
     Few,
-    /// The service answered a call, so it should have recorded a span.
-    Answered,
+    /// Another process of the service has taken its place: what it had not sent is lost.
+    Replaced,
+    /// It is silent for longer than ever, so it is not idle but gone, or its exporter is.
+    Paused,
+    /// It is stopped until its next call.
+    Frozen,
+}
+
+/// By what the largest of `deliveries` lags is multiplied, so that the next one is larger with the accepted risk only:
+/// of n lags of a timer, the next exceeds c times the largest with a probability of c⁻ⁿ / (n + 1).
+pub(super) fn lag_factor(deliveries: u32) -> Option<f64> {
+    let n = f64::from(deliveries);
+    (deliveries > 0).then(|| ((n + 1.0) * RISK).powf(-1.0 / n).max(SMALLEST_FACTOR))
+}
+
+fn scaled(duration: Duration, factor: f64) -> Duration {
+    Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)
 }
 
 impl Register {
-    /// Grades the evidence about a span that `service` would have ended by `by`.
-    ///
-    /// With `answered`, the service is known to have worked: then silence alone proves nothing.
-    pub(super) fn grade(&self, service: &str, by: Timestamp, answered: bool, now: Timestamp) -> Grade {
-        let Some(known) = self.get(service) else { return Grade::Unknown(Silence::Silent) };
-        let held_up = self.held_up(known);
-        let delivered_by = by + known.ahead.get() + known.delivers_within() + held_up;
-        let is_over = now >= delivered_by;
-        let enough = known.deliveries >= ENOUGH_DELIVERIES;
-        if known.passed(by, now) {
-            // A service that answered has recorded a span. While few deliveries are known, the span may be of an
-            // instance that has not delivered yet.
-            if answered && !enough {
-                return Grade::Unknown(Silence::Few);
-            }
-            // An instance that is not known yet may deliver as late as the others, and spans that were held up on
-            // their way may arrive as late as any before.
-            return if is_over || (enough && known.instances.len() == 1 && now >= by + held_up) {
-                Grade::Proven
-            } else {
-                Grade::Later(delivered_by)
-            };
+    /// Grades the evidence that this process has delivered every span that it ended by `by`.
+    pub(super) fn grade(
+        &self,
+        service: &Service,
+        process: &Instance,
+        by: Timestamp,
+        now: Timestamp,
+    ) -> Grade {
+        let held_up = self.held_up(service);
+        if process.has_passed(by) {
+            // Spans that were held up on their way may arrive as late as any before.
+            return if now >= by + held_up { Grade::Proven } else { Grade::Later(by + held_up) };
         }
-        if known.first_heard.is_none() {
+        if process.watermark.is_none() {
             return Grade::Unknown(Silence::Silent);
         }
-        let is_alive = || known.signalled_since(by, delivered_by, now);
-        match (enough, is_over) {
-            (false, _) => Grade::Unknown(Silence::Few),
-            (true, false) => Grade::Later(delivered_by),
-            (true, true) if answered && !is_alive() => Grade::Unknown(Silence::Answered),
-            // A service that used to send other signals and stopped is not merely idle.
-            (true, true) if known.stopped_signalling(by, now) => Grade::Unknown(Silence::Silent),
-            (true, true) => Grade::Likely,
+        if service.is_replaced(process) && process.last_arrival < by {
+            return Grade::Unknown(Silence::Replaced);
         }
-    }
-
-    /// How long after its end a span of this service arrives at the latest: a quarter later than ever before, or twice as
-    /// late while few of its deliveries were seen. `None` when it was never heard.
-    pub fn delivers_within(&self, service: &str) -> Option<Duration> {
-        self.get(service).filter(|known| known.deliveries > 0).map(Service::delivers_within)
+        if process.can_freeze {
+            return Grade::Unknown(Silence::Frozen);
+        }
+        let Some(within) = service.lag_bound(process) else { return Grade::Unknown(Silence::Few) };
+        let delivered_by = by + within.saturating_add(held_up);
+        if now < delivered_by {
+            return Grade::Later(delivered_by);
+        }
+        let stopped = process.last_heard() < by && process.stopped_signalling(now);
+        if stopped || process.is_paused(now) {
+            return Grade::Unknown(Silence::Paused);
+        }
+        Grade::Likely
     }
 
     /// By how much more than any span of this service spans of other services were held up on the way, which it
@@ -104,19 +123,10 @@ impl Register {
         self.disorder_of_anyone().saturating_sub(service.disorder.get())
     }
 
-    /// The same for a service that has sent spans since this server listens.
-    pub(super) fn heard_within(&self, service: &str) -> Option<Duration> {
-        self.get(service).filter(|known| known.first_heard.is_some()).map(Service::delivers_within)
-    }
-
-    /// The services whose known lag is not over yet for spans that ended by `by`.
-    pub(super) fn still_delivering(&self, by: Timestamp, now: Timestamp) -> BTreeSet<Arc<str>> {
-        let open = self.all().filter(|(_, service)| {
-            service.first_heard.is_some()
-                && now < by + service.ahead.get() + service.delivers_within() + self.held_up(service)
-                && !service.passed(by, now)
-        });
-        open.map(|(name, _)| Arc::clone(name)).collect()
+    /// How long after its end a span of this service arrives at the latest: a quarter later than ever before, or later by
+    /// more while few of its deliveries were seen. `None` when it was never heard.
+    pub fn delivers_within(&self, service: &str) -> Option<Duration> {
+        self.get(service).filter(|known| known.deliveries > 0).map(Service::delivers_within)
     }
 
     /// How long any service that has sent spans may take to deliver; `None` while that is not known of all of
@@ -125,53 +135,8 @@ impl Register {
         let mut heard = self.all().filter(|(_, service)| service.first_heard.is_some()).peekable();
         heard.peek()?;
         heard.try_fold(Duration::ZERO, |longest, (_, service)| {
-            let enough = service.deliveries >= ENOUGH_DELIVERIES;
-            enough.then(|| longest.max(service.ahead.get() + service.delivers_within()))
-        })
-    }
-
-    /// Explains why nothing is known about a service, and what to do.
-    pub(super) fn excuse(&self, service: &str, silence: Silence, now: Timestamp) -> String {
-        let name = if service.is_empty() { "a service without a name" } else { service };
-        let known = self.get(service).filter(|known| known.first_heard.is_some());
-        let Some(known) = known else {
-            let since = match self.listening_since() {
-                Some(since) => format!("started {} ago", rounded(now.since(since))),
-                None => "started".to_owned(),
-            };
-            if self.get(service).is_some_and(|known| known.has_signalled) {
-                return format!(
-                    "{name} sends metrics or logs, but has sent no span since this server {since}: check its trace \
-                     exporter (OTEL_TRACES_EXPORTER) and its sampler"
-                );
-            }
-            return format!(
-                "{name} has sent nothing since this server {since}; exporters that found the port closed try again \
-                 after up to 2 min: wait, restart it, or use a server that stays"
-            );
-        };
-        let last = rounded(now.since(known.last_arrival));
-        match silence {
-            Silence::Silent => format!("{name} has sent nothing for {last}, not even metrics or logs"),
-            Silence::Answered => format!(
-                "{name} answered a call and has sent no span for it (last seen {last} ago); if it sends none for such \
-                 calls, list it under `uninstrumented`"
-            ),
-            Silence::Few => format!(
-                "{name} was heard {} so far, up to {} late (last seen {last} ago): that does not say yet when it has \
-                 sent everything",
-                times(known.deliveries),
-                rounded(known.largest_lag()),
-            ),
-        }
-    }
-
-    /// Describes a service whose lag is known and not over.
-    pub(super) fn still_waiting(&self, service: &str, now: Timestamp) -> String {
-        let name = if service.is_empty() { "a service without a name" } else { service };
-        self.get(service).map_or_else(String::new, |known| {
-            let (lag, last) = (rounded(known.largest_lag()), rounded(now.since(known.last_arrival)));
-            format!("{name} delivers every {lag} (last seen {last} ago)")
+            let enough = service.deliveries >= super::register::ENOUGH_DELIVERIES;
+            enough.then(|| longest.max(service.delivers_within()))
         })
     }
 }
@@ -179,7 +144,7 @@ impl Register {
 impl Service {
     fn delivers_within(&self) -> Duration {
         let largest = self.largest_lag();
-        let expected = if self.deliveries >= ENOUGH_DELIVERIES {
+        let expected = if self.deliveries >= super::register::ENOUGH_DELIVERIES {
             largest + largest / 4
         } else {
             largest.saturating_mul(2)
@@ -187,45 +152,85 @@ impl Service {
         expected.saturating_add(MARGIN)
     }
 
-    /// Whether every live instance delivered a span that ended later.
-    fn passed(&self, by: Timestamp, now: Timestamp) -> bool {
-        let passed_by = self.passed_by(by);
-        let mut live = self.live(now).peekable();
-        live.peek().is_some() && live.all(|instance| instance.watermark > Some(passed_by))
+    /// How late a process delivers, as far as its deliveries and those of its service tell.
+    pub(super) fn lag_bound(&self, process: &Instance) -> Option<Duration> {
+        let others = self.deliveries.saturating_sub(process.deliveries) / PER_PRIOR;
+        let factor = lag_factor(process.deliveries.saturating_add(others.min(MAX_PRIOR)))?;
+        let live = self.instances.values().filter(|other| other.last_arrival >= process.first_arrival);
+        let siblings = live.map(Instance::largest_lag).max().unwrap_or_default();
+        let few = process.deliveries < PER_PRIOR;
+        let prior = if few { self.largest_lag() } else { Duration::ZERO };
+        let largest = process.largest_lag().max(siblings).max(prior).max(SHORTEST_LAG);
+        let unordered = process.overtaking.get().saturating_add(process.clock.margin());
+        Some(scaled(largest, factor).saturating_add(MARGIN).saturating_add(unordered))
     }
 
-    /// Whether every live instance delivered a later span, or sent any signal once the span was due: whichever of
-    /// them answered would have sent it by then.
-    fn signalled_since(&self, by: Timestamp, due: Timestamp, now: Timestamp) -> bool {
-        let passed_by = self.passed_by(by);
-        let mut live = self.live(now).peekable();
-        live.peek().is_some()
-            && live.all(|instance| instance.watermark > Some(passed_by) || instance.last_signal >= Some(due))
+    /// Whether another process of the service was first heard after this one was last.
+    pub(super) fn is_replaced(&self, process: &Instance) -> bool {
+        self.is_replaced_before(process, Timestamp::from_nanos(u64::MAX))
     }
 
-    fn passed_by(&self, by: Timestamp) -> Timestamp {
-        by + self.overtaking.get().saturating_mul(2).saturating_add(SLACK) + self.ahead.get()
+    /// The same, if that was before some time.
+    fn is_replaced_before(&self, process: &Instance, time: Timestamp) -> bool {
+        let is_successor = |other: &Instance| {
+            let is_heard = other.is_named && other.watermark.is_some();
+            is_heard && other.first_span > process.last_arrival && other.first_span < time
+        };
+        process.is_named && self.instances.values().any(is_successor)
     }
 
-    fn live(&self, now: Timestamp) -> impl Iterator<Item = &Instance> {
-        self.instances.values().filter(move |instance| now.since(instance.last_heard()) < GONE_AFTER)
-    }
-
-    /// Whether an instance used to send metrics, has sent nothing since `by`, and its metrics are overdue.
-    fn stopped_signalling(&self, by: Timestamp, now: Timestamp) -> bool {
-        self.live(now).any(|instance| instance.last_heard() < by && instance.stopped_signalling(now))
+    /// The processes that may have served a request that was answered at `since`: heard lately, and not both replaced before
+    /// and silent for longer than ever.
+    pub(super) fn live(&self, since: Timestamp, now: Timestamp) -> impl Iterator<Item = &Instance> {
+        let is_live = move |process: &&Instance| {
+            process.watermark.is_some()
+                && now.since(process.last_heard()) < GONE_AFTER
+                && !(self.is_replaced_before(process, since) && process.is_paused(now))
+        };
+        self.instances.values().filter(is_live)
     }
 }
 
-fn times(count: u32) -> String {
-    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+impl Instance {
+    /// Whether it delivered a span that ended later than `by`.
+    pub(super) fn has_passed(&self, by: Timestamp) -> bool {
+        let doubled = if self.is_named { 2 } else { 4 };
+        let slack = self.overtaking.get().saturating_mul(doubled).saturating_add(SLACK);
+        let passed_by = by + slack.saturating_add(self.clock.margin());
+        let shows_all = self.is_named || self.deliveries >= ENOUGH_UNNAMED;
+        shows_all && self.delivered_until() > Some(passed_by)
+    }
+
+    /// Whether it is silent for longer than it ever was.
+    fn is_paused(&self, now: Timestamp) -> bool {
+        let factor = lag_factor(self.deliveries).unwrap_or(f64::MAX);
+        let longest = scaled(self.longest_pause, factor).saturating_add(PAUSE_MARGIN);
+        self.deliveries >= ENOUGH_PAUSES && now.since(self.last_heard()) > longest
+    }
 }
 
-/// Formats a duration for the user: whole seconds from one second on.
-fn rounded(duration: Duration) -> String {
-    if duration < Duration::from_secs(1) {
-        return format!("{} ms", duration.as_millis());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_has_no_cliff() {
+        let factors = [1, 2, 3, 5, 7, 10, 18, 20, 200].map(|n| {
+            let factor = lag_factor(n).unwrap_or_default();
+            (n, (factor * 100.0).round() / 100.0)
+        });
+        let expected = [
+            (1, 500.0),
+            (2, 18.26),
+            (3, 6.3),
+            (5, 2.78),
+            (7, 1.99),
+            (10, 1.57),
+            (18, 1.25),
+            (20, 1.25),
+            (200, 1.25),
+        ];
+        assert_eq!(factors, expected);
+        assert_eq!(lag_factor(0), None);
     }
-    let seconds = (duration + Duration::from_millis(500)).as_secs();
-    if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds / 60) }
 }

@@ -36,15 +36,17 @@ pub fn forecast(
     now: Timestamp,
 ) -> Forecast {
     let windows = Windows::new(policy, run, register, run.answered_at().unwrap_or(now));
-    let outlook = run.outlook(register, &windows, now);
+    let reach = run.reach(register, &windows, now);
+    let outlook = run.outlook(run.facts(register, &reach, &windows, now));
     let settled = windows.last + windows.settle;
     let spans_until = outlook.until.max(outlook.expected_until).unwrap_or(settled);
     let until = |debt: &Pending| {
         let until = match debt {
-            Pending::Root { .. } => windows.rootless,
+            Pending::Root { .. } => outlook.root_until.unwrap_or(windows.rootless),
             Pending::Parent { .. } | Pending::Answer { .. } | Pending::Shape { .. } => spans_until,
             Pending::Caller { .. } => windows.last + windows.settle.saturating_mul(2),
-            Pending::Spec { .. } | Pending::First => settled,
+            Pending::First => outlook.first_until.unwrap_or(settled),
+            Pending::Spec { .. } => settled,
             Pending::Quiet => windows.last + windows.quiet,
         };
         until.min(windows.deadline)

@@ -2,27 +2,33 @@
 //!
 //! Every arrival updates the sets of open debts, so that the cost of a query does not grow with the trace.
 
+mod asked;
 mod counts;
+mod entries;
+mod expected;
+mod observed;
+mod open_ends;
 mod outlook;
 mod owed;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 pub(super) use self::outlook::Outlook;
 
-use super::call;
+use super::call::{self, CallOutcome};
 use super::history::History;
+use super::observation::Observations;
+use super::process::{Identity, ProcessAttributes};
+use super::register::Register;
 use super::shape::{Key, Node, Shape, Symbol, fold};
 use crate::id::SpanId;
 use crate::time::Timestamp;
-use crate::trace::{Span, SpanKind, is_far_side, shared_id};
+use crate::trace::{Resource, Span, SpanKind, is_far_side, shared_id};
 
-/// Upper bound of a clock difference: a server that goes on after its answer ends late although its clock is
-/// right.
-const MAX_CLOCK_ERROR: Duration = Duration::from_mins(1);
+/// Resources whose process is found without reading their attributes.
+const MAX_RESOURCES: usize = 64;
 
 /// How the trace began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +43,10 @@ pub enum Begin {
 #[derive(Debug, Clone)]
 pub struct Progress {
     begin: Begin,
+    /// The address that the trigger called, if it is known.
+    trigger_address: Option<Arc<str>>,
+    is_trigger_observed: bool,
+    sent_at: Option<Timestamp>,
     answered_at: Option<Timestamp>,
     history: Arc<History>,
     arrivals: Vec<Arrival>,
@@ -60,25 +70,29 @@ pub struct Progress {
     last_arrival: Option<Timestamp>,
     /// When the server resumed after it was suspended.
     resumed_at: Option<Timestamp>,
-    /// The latest end among the spans.
-    last_end: Option<Timestamp>,
+    /// The processes that sent the spans.
+    processes: Vec<Process>,
+    /// The process of each resource, found again without reading its attributes.
+    resources: Vec<(Arc<Resource>, usize)>,
     /// Calls that are known to stay without an answer, and have none.
     leaves: BTreeSet<usize>,
     /// The peers that the user declared to send no spans.
     uninstrumented: Arc<[String]>,
-    /// Answers that were not yet passed to the register.
-    answers: Vec<Answered>,
+    /// What was not yet passed to the register.
+    observations: Observations,
+    /// Spans right below the trigger whose clocks were not yet compared with this server's.
+    entries_of_trigger: Vec<usize>,
 }
 
-/// A service answered a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answered {
-    /// The address, RPC service or destination that was called.
-    pub address: Arc<str>,
-    /// The service that answered.
-    pub service: Arc<str>,
-    /// How far its clock is ahead of the caller's.
-    pub ahead: Duration,
+/// A process in the trace.
+#[derive(Debug, Clone)]
+struct Process {
+    service: Symbol,
+    identity: Identity,
+    /// The latest end among its spans, by its own clock.
+    last_end: Option<Timestamp>,
+    /// By how much its clock is ahead of this server's, in nanoseconds.
+    clock_ahead: i64,
 }
 
 /// What is kept of one span.
@@ -90,7 +104,12 @@ struct Arrival {
     folded: Symbol,
     service: Symbol,
     kind: SpanKind,
+    /// The index of the process that sent it.
+    process: usize,
+    start: Timestamp,
     end: Option<Timestamp>,
+    /// The address that it calls, as a part of its kind.
+    callee: Option<Symbol>,
     call: Option<Call>,
     node: Option<Node>,
 }
@@ -99,9 +118,17 @@ struct Arrival {
 struct Call {
     peer: Option<Arc<str>>,
     address: Option<Arc<str>>,
-    /// Whether the caller did not wait for an answer.
-    is_message: bool,
+    outcome: CallOutcome,
+    /// Tells the kinds of calls at one address apart.
+    kind: u64,
     answered: bool,
+}
+
+impl Call {
+    /// Whether the caller did not wait for an answer.
+    fn is_message(&self) -> bool {
+        self.outcome == CallOutcome::Message
+    }
 }
 
 impl Progress {
@@ -110,6 +137,9 @@ impl Progress {
         let shape = history.shape().clone();
         let mut progress = Self {
             begin,
+            trigger_address: None,
+            is_trigger_observed: false,
+            sent_at: None,
             answered_at: None,
             arrivals: Vec::new(),
             by_id: HashMap::new(),
@@ -126,10 +156,12 @@ impl Progress {
             history,
             last_arrival: None,
             resumed_at: None,
-            last_end: None,
+            processes: Vec::new(),
+            resources: Vec::new(),
             leaves: BTreeSet::new(),
             uninstrumented: Arc::default(),
-            answers: Vec::new(),
+            observations: Observations::default(),
+            entries_of_trigger: Vec::new(),
         };
         progress.expect_below(None, None);
         progress
@@ -140,9 +172,10 @@ impl Progress {
         self.uninstrumented = names;
     }
 
-    /// Takes the answers found since the last call, for the [register](super::Register).
-    pub fn take_answers(&mut self) -> Vec<Answered> {
-        std::mem::take(&mut self.answers)
+    /// Records when the trigger was sent, and the address that it called, if it called one.
+    pub fn sent(&mut self, at: Timestamp, address: Option<Arc<str>>) {
+        self.sent_at = Some(at);
+        self.trigger_address = address;
     }
 
     /// Records that the trigger was answered, or that the run attached itself to the trace: the wait begins.
@@ -164,10 +197,15 @@ impl Progress {
             }
         }
         self.last_arrival = self.last_arrival.max(Some(at));
-        self.last_end = self.last_end.max(span.end);
         let this = self.arrivals.len();
+        let process = self.process(span);
+        let last_end = &mut self.processes[process].last_end;
+        *last_end = (*last_end).max(span.end);
         let service = self.shape.symbol(span.service());
         let folded = self.shape.symbol(&fold(&span.name));
+        let call = self.call(span);
+        let callee = call.as_ref().and_then(|call| call.address.as_deref());
+        let callee = callee.map(|address| self.shape.symbol(call::lasting_address(address)));
         self.arrivals.push(Arrival {
             id,
             parent,
@@ -175,12 +213,16 @@ impl Progress {
             folded,
             service,
             kind: span.kind,
+            process,
+            start: span.start,
             end: span.end,
-            call: self.call(span),
+            callee,
+            call,
             node: None,
         });
-        if self.arrivals[this].call.is_some() {
+        if self.arrivals[this].call.as_ref().is_some_and(|call| call.outcome != CallOutcome::Refused) {
             self.unanswered.insert(this);
+            self.observe_call(this, None);
         }
         self.join_parent(this);
         if id != span.id && !is_far_side(span.kind) {
@@ -244,6 +286,7 @@ impl Progress {
         };
         if self.begin == Begin::Triggered(parent) {
             self.has_root = true;
+            self.entries_of_trigger.push(this);
             return self.place(this, None);
         }
         let Some(at) = self.by_id.get(&parent).copied() else {
@@ -257,6 +300,7 @@ impl Progress {
             }
             return;
         };
+        self.observe_child(at, this);
         self.answer_by_child(at, this);
         match self.arrivals[at].node {
             Some(_) => self.place(this, Some(at)),
@@ -266,6 +310,7 @@ impl Progress {
 
     fn join_children(&mut self, this: usize, id: SpanId) {
         for child in self.orphans.remove(&id).unwrap_or_default() {
+            self.observe_child(this, child);
             self.answer_by_child(this, child);
             match (self.arrivals[child].node, self.arrivals[this].node) {
                 (Some(_), _) => {}
@@ -299,6 +344,11 @@ impl Progress {
 
     /// Adds the debts of a span of this kind: what every span of its kind had below it.
     fn expect_below(&mut self, owner: Option<usize>, node: Option<Node>) {
+        // Where no service was reached, nothing stands below the call.
+        let call = owner.and_then(|owner| self.arrivals[owner].call.as_ref());
+        if call.is_some_and(|call| call.outcome == CallOutcome::Refused) {
+            return;
+        }
         for (child, each) in self.history.required_below(node) {
             self.below.insert((owner, *child), *each);
             let short = self.short.entry(*child).or_default();
@@ -324,7 +374,8 @@ impl Progress {
 
     fn key(&self, this: usize, parent: Option<Node>) -> Key {
         let arrival = &self.arrivals[this];
-        Key { parent, service: arrival.service, kind: arrival.kind, name: arrival.folded }
+        let Arrival { service, kind, folded, callee, .. } = *arrival;
+        self.shape.known_as(Key { parent, service, kind, name: folded, peer: callee })
     }
 
     /// Whether history says that this span answers a caller that sends no spans.
@@ -345,22 +396,54 @@ impl Progress {
     }
 
     fn answer_by(&mut self, this: usize, by: usize) {
-        let (from, answer) = (&self.arrivals[this], &self.arrivals[by]);
-        if let Some(Call { address: Some(address), is_message, .. }) = &from.call
-            && from.service != answer.service
-        {
-            // By the same clock, the span that answers a call ends before the call does.
-            let ahead = match (from.end, answer.end, answer.kind, is_message) {
-                (Some(call), Some(end), SpanKind::Server, false) => end.since(call).min(MAX_CLOCK_ERROR),
-                _ => Duration::ZERO,
-            };
-            self.answers.push(Answered {
-                address: Arc::clone(address),
-                service: Arc::clone(self.shape.text(answer.service)),
-                ahead,
-            });
-        }
+        self.observe_call(this, Some(by));
         self.answer(this);
+    }
+
+    /// Returns the index of the process that sent a span.
+    fn process(&mut self, span: &Span) -> usize {
+        let known = self.resources.iter().rev().find(|(resource, _)| Arc::ptr_eq(resource, &span.resource));
+        if let Some((_, process)) = known {
+            return *process;
+        }
+        let identity = ProcessAttributes::read(&span.resource).identity();
+        let service = self.shape.symbol(span.service());
+        let known = self
+            .processes
+            .iter()
+            .position(|process| process.service == service && process.identity == identity);
+        let process = known.unwrap_or_else(|| {
+            self.processes.push(Process { service, identity, last_end: None, clock_ahead: 0 });
+            self.processes.len() - 1
+        });
+        if self.resources.len() == MAX_RESOURCES {
+            self.resources.remove(0);
+        }
+        self.resources.push((Arc::clone(&span.resource), process));
+        process
+    }
+
+    /// Takes over what the register knows of the clocks of the processes in this trace.
+    pub fn adjust_clocks(&mut self, register: &Register) {
+        for process in &mut self.processes {
+            let service = self.shape.text(process.service);
+            process.clock_ahead = register.clock_ahead(service, &process.identity).unwrap_or(0);
+        }
+    }
+
+    /// When a span ended, by this server's clock.
+    fn ended_at(&self, this: usize) -> Option<Timestamp> {
+        let arrival = &self.arrivals[this];
+        arrival.end.map(|end| end.shifted(-self.processes[arrival.process].clock_ahead))
+    }
+
+    /// The latest end among the spans, and of the trigger, by this server's clock.
+    fn latest_end(&self, answered_at: Timestamp) -> Timestamp {
+        let ends = self
+            .processes
+            .iter()
+            .filter_map(|process| process.last_end.map(|end| end.shifted(-process.clock_ahead)));
+        ends.max().map_or(answered_at, |end| end.max(answered_at))
     }
 
     /// Returns the call that this span owes an answer for, if any.
@@ -369,7 +452,8 @@ impl Progress {
         owes.then(|| Call {
             peer: call::peer(span),
             address: call::address(span),
-            is_message: call::is_message(span),
+            outcome: call::outcome(span),
+            kind: call::kind(span),
             answered: false,
         })
     }

@@ -4,6 +4,9 @@
 //! the service was heard, up to which end time it has delivered, how late it delivers and by how much its spans
 //! overtake each other. `evidence` draws the conclusions.
 
+mod address;
+mod clock;
+mod entries;
 mod instance;
 mod largest;
 mod view;
@@ -12,15 +15,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(super) use self::address::{Address, Share};
+pub(super) use self::entries::Entries;
 pub(super) use self::instance::Instance;
-use self::instance::instance_id;
-pub use self::instance::{Signal, names_instance};
+pub use self::instance::Signal;
 pub(super) use self::largest::Largest;
 pub use self::view::{InstanceView, ServiceView};
 
+use super::observation::{ClockPair, Edge, Observations, ObservedCall};
+pub use super::process::{Identity, ProcessAttributes, names_process};
 use crate::time::Timestamp;
-use crate::trace::{Resource, Span};
-use crate::value::Value;
+use crate::trace::Span;
 
 /// Deliveries of a service to be seen before conclusions are drawn from them.
 pub const ENOUGH_DELIVERIES: u32 = 20;
@@ -30,8 +35,8 @@ pub const MAX_INSTANCES: usize = 64;
 pub const MAX_SERVICES: usize = 1_024;
 /// Maximum number of addresses at which services answered that are remembered; further ones are not.
 pub const MAX_ADDRESSES: usize = 4_096;
-/// Maximum number of services remembered for one address.
-const MAX_ANSWERING: usize = 16;
+/// Maximum number of services that are remembered as called by one service.
+const MAX_EDGES: usize = 64;
 /// Deliveries after which an old largest lag begins to be forgotten.
 const LAG_WINDOW: u32 = 200;
 /// No exporter holds spans back for this long, and no synchronised clock is this wrong: such spans were recorded
@@ -49,8 +54,8 @@ const SETTLED_DELIVERIES: u32 = 3;
 pub struct Register {
     listening_since: Option<Timestamp>,
     services: HashMap<Arc<str>, Service>,
-    /// The services that answered calls to each address, RPC service or destination.
-    answered: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// The addresses, RPC services and destinations that are called.
+    addresses: BTreeMap<Arc<str>, Address>,
     /// How long after a span that ended later a span of any service arrives: services share their way to this
     /// server, and what delays the spans of one may delay those of another.
     disorder: Largest,
@@ -67,8 +72,11 @@ pub(super) struct Service {
     pub(super) disorder: Largest,
     /// By how much a late span ended before spans that were delivered already.
     pub(super) overtaking: Largest,
-    /// How far ahead its clock is.
-    pub(super) ahead: Largest,
+    /// The services that it called.
+    pub(super) calls: BTreeSet<Arc<str>>,
+    /// Whether it caused work in another service without a span of the call.
+    pub(super) has_bare_edges: bool,
+    pub(super) entries: Entries,
     pub(super) instances: HashMap<Arc<str>, Instance>,
     /// When its spans first arrived since this server listens.
     pub(super) first_heard: Option<Timestamp>,
@@ -88,49 +96,69 @@ impl Service {
         self.lag.get().max(first)
     }
 
-    fn instance_named(&self, id: &str) -> Arc<str> {
-        let known = self.instances.get_key_value(id).map(|(id, _)| Arc::clone(id));
-        known.unwrap_or_else(|| id.into())
+    /// How far the fastest clock of its processes is ahead.
+    fn clock_ahead(&self) -> Duration {
+        let ahead = self.instances.values().map(|instance| instance.clock.ahead()).max().unwrap_or_default();
+        Duration::from_nanos(ahead.max(0).unsigned_abs())
+    }
+
+    fn instance(&mut self, identity: &Identity, forgotten: &mut u64) -> &mut Instance {
+        let id = Arc::clone(&identity.id);
+        let instance = entry(&mut self.instances, id, MAX_INSTANCES, Instance::last_heard, forgotten);
+        (instance.is_named, instance.can_freeze) = (identity.is_named, identity.can_freeze);
+        instance
+    }
+
+    /// The entries of a process in the register: its own, or all that have no name if it has none.
+    pub(super) fn instances_of<'a>(&'a self, identity: &'a Identity) -> impl Iterator<Item = &'a Instance> {
+        let is_it = move |id: &str, instance: &Instance| {
+            if identity.is_named { *id == *identity.id } else { !instance.is_named }
+        };
+        self.instances.iter().filter(move |(id, instance)| is_it(id, instance)).map(|(_, instance)| instance)
     }
 
     /// Returns whether a delivery began, and how long after a span that ended later this one arrived.
     fn arrived(
         &mut self,
-        id: Arc<str>,
+        identity: &Identity,
         end: Timestamp,
         at: Timestamp,
         forgotten: &mut u64,
     ) -> (bool, Duration) {
-        let instance = entry(&mut self.instances, id, MAX_INSTANCES, Instance::last_heard, forgotten);
+        let instance = self.instance(identity, forgotten);
         // A collector may split one delivery into pieces.
         let is_delivery = instance.watermark.is_none() || at >= instance.counted + DELIVERY_GAP;
         // A span that is reported a second time, perhaps by another way, says nothing new about the order.
         let is_old = at < instance.last_arrival && Some(end) <= instance.watermark;
         if is_delivery {
             instance.begin_delivery(at);
+        }
+        let (mut disorder, mut overtaking) = (Duration::ZERO, Duration::ZERO);
+        if !is_old {
+            disorder = instance.disorder(end, at);
+            overtaking = instance.overtaken_by(end, at);
+            instance.arrived(end, at);
+        }
+        let lag = at.nanos_since(end).saturating_add(instance.clock.ahead());
+        if is_delivery {
             self.deliveries = self.deliveries.saturating_add(1);
             self.heard_deliveries = self.heard_deliveries.saturating_add(1);
             if self.deliveries.is_multiple_of(LAG_WINDOW) {
-                for largest in [&mut self.lag, &mut self.disorder, &mut self.overtaking, &mut self.ahead] {
+                for largest in [&mut self.lag, &mut self.disorder, &mut self.overtaking] {
                     largest.age();
                 }
             }
         }
-        let disorder = if is_old { Duration::ZERO } else { instance.disorder(end, at) };
-        if !is_old {
-            self.disorder.saw(disorder);
-            self.overtaking.saw(instance.overtaken_by(end, at));
-            instance.arrived(end, at);
-        }
-        let (lag, ahead) = (at.since(end), end.since(at));
-        if lag <= MAX_LAG && ahead <= MAX_LAG {
+        self.disorder.saw(disorder);
+        self.overtaking.saw(overtaking);
+        let lag_time = Duration::from_nanos(lag.max(0).unsigned_abs());
+        if Duration::from_nanos(lag.unsigned_abs()) <= MAX_LAG {
             // Spans of the first delivery may have waited for this server to listen.
             if self.heard_deliveries <= 1 {
-                self.first_lag = self.first_lag.max(lag);
+                self.first_lag = self.first_lag.max(lag_time);
             } else {
-                self.lag.saw(lag);
+                self.lag.saw(lag_time);
             }
-            self.ahead.saw(ahead);
         }
         self.first_heard.get_or_insert(at);
         self.last_arrival = self.last_arrival.max(at);
@@ -152,16 +180,15 @@ impl Register {
     /// Records that this span arrived at `at`.
     pub fn arrived(&mut self, span: &Span, at: Timestamp) {
         let Some(end) = span.end else { return };
-        let name = text(&span.resource, "service.name").unwrap_or_default();
-        self.delivered(&name, &instance_id(&span.resource), end, at);
+        let identity = ProcessAttributes::read(&span.resource).identity();
+        self.delivered(span.service(), &identity, end, at);
     }
 
-    /// Records that an instance of a service delivered a span that ended at `end`.
-    pub fn delivered(&mut self, service: &str, instance: &str, end: Timestamp, at: Timestamp) {
+    /// Records that a process of a service delivered a span that ended at `end`.
+    pub fn delivered(&mut self, service: &str, process: &Identity, end: Timestamp, at: Timestamp) {
         let mut forgotten = 0;
         let service = self.service(service, &mut forgotten);
-        let (is_delivery, disorder) =
-            service.arrived(service.instance_named(instance), end, at, &mut forgotten);
+        let (is_delivery, disorder) = service.arrived(process, end, at, &mut forgotten);
         self.disorder.saw(disorder);
         self.deliveries = self.deliveries.wrapping_add(u32::from(is_delivery));
         if is_delivery && self.deliveries.is_multiple_of(DISORDER_WINDOW) {
@@ -170,13 +197,11 @@ impl Register {
         self.forgotten += forgotten;
     }
 
-    /// Records that metrics or logs of an instance arrived: it is alive and can reach this server.
-    pub fn signalled(&mut self, service: &str, instance: &str, signal: Signal, at: Timestamp) {
+    /// Records that metrics or logs of a process arrived: it is alive and can reach this server.
+    pub fn signalled(&mut self, service: &str, process: &Identity, signal: Signal, at: Timestamp) {
         let mut forgotten = 0;
         let service = self.service(service, &mut forgotten);
-        let id = service.instance_named(instance);
-        entry(&mut service.instances, id, MAX_INSTANCES, Instance::last_heard, &mut forgotten)
-            .signalled(signal, at);
+        service.instance(process, &mut forgotten).signalled(signal, at);
         service.has_signalled = true;
         service.last_arrival = service.last_arrival.max(at);
         self.forgotten += forgotten;
@@ -192,17 +217,82 @@ impl Register {
         self.services.values().any(|service| service.first_heard.is_some() || service.has_signalled)
     }
 
-    /// Records that a service answered a call to an address, with its clock `ahead` of the caller's.
-    pub fn answered(&mut self, address: &str, service: &str, ahead: Duration) {
-        if let Some(known) = self.services.get_mut(service) {
-            known.ahead.saw(ahead);
+    /// Records what the spans of a trace show.
+    pub fn observe(&mut self, observations: Observations) {
+        for pair in &observations.pairs {
+            self.compare_clocks(pair);
         }
-        if let Some(services) = self.answered.get_mut(address) {
-            if services.len() < MAX_ANSWERING && !services.contains(service) {
-                services.insert(service.into());
+        for call in observations.calls {
+            self.observe_call(&call);
+        }
+        for Edge { from, to, is_bare } in observations.edges {
+            let Some(service) = self.services.get_mut(&from) else { continue };
+            service.has_bare_edges |= is_bare;
+            if service.calls.len() < MAX_EDGES {
+                service.calls.insert(to);
             }
-        } else if self.answered.len() < MAX_ADDRESSES {
-            self.answered.insert(address.into(), BTreeSet::from([service.into()]));
+        }
+        for entry in &observations.entries {
+            if let Some(service) = self.services.get_mut(&entry.service) {
+                service.entries.note(entry);
+            }
+        }
+    }
+
+    fn observe_call(&mut self, call: &ObservedCall) {
+        let ObservedCall { address, span, kind, end, answer } = call;
+        if self.addresses.len() >= MAX_ADDRESSES && !self.addresses.contains_key(address) {
+            return;
+        }
+        let address = self.addresses.entry(Arc::clone(address)).or_default();
+        address.called(*span, *kind, *end);
+        if let Some((service, took)) = answer {
+            address.answered(*span, service, *took);
+        }
+    }
+
+    /// Records that no span answered the calls of a whole run to these addresses.
+    pub fn stayed_mute(&mut self, addresses: &[Arc<str>]) {
+        for address in addresses {
+            if let Some(known) = self.addresses.get_mut(address) {
+                known.stayed_mute();
+            } else if self.addresses.len() < MAX_ADDRESSES {
+                self.addresses.entry(Arc::clone(address)).or_default().stayed_mute();
+            }
+        }
+    }
+
+    fn compare_clocks(&mut self, pair: &ClockPair) {
+        let caller = match &pair.caller {
+            Some((service, identity)) => match self.clock_ahead(service, identity) {
+                Some(ahead) => ahead,
+                None => return,
+            },
+            None => 0,
+        };
+        let (service, identity) = &pair.server;
+        let Some(service) = self.services.get_mut(service) else { return };
+        let ahead = caller.saturating_add(pair.ahead);
+        if identity.is_named {
+            if let Some(instance) = service.instances.get_mut(&identity.id) {
+                instance.paired(ahead);
+            }
+            return;
+        }
+        let mut unnamed = service.instances.values_mut().filter(|instance| !instance.is_named);
+        // Which of several it was is not known.
+        if let (Some(instance), None) = (unnamed.next(), unnamed.next()) {
+            instance.paired(ahead);
+        }
+    }
+
+    /// By how much the clock of a process is ahead of this server's, in nanoseconds; `None` when it is not known which
+    /// process it is.
+    pub(super) fn clock_ahead(&self, service: &str, identity: &Identity) -> Option<i64> {
+        let mut instances = self.get(service)?.instances_of(identity);
+        match (instances.next(), instances.next()) {
+            (Some(instance), None) => Some(instance.clock.ahead()),
+            (None, _) | (Some(_), Some(_)) => None,
         }
     }
 
@@ -242,15 +332,20 @@ impl Register {
                 self.services.entry(name).or_insert(service);
             }
         }
-        for (address, services) in other.answered {
-            if self.answered.len() < MAX_ADDRESSES {
-                self.answered.entry(address).or_insert(services);
+        for (address, known) in other.addresses {
+            if self.addresses.len() < MAX_ADDRESSES {
+                self.addresses.entry(address).or_insert(known);
             }
         }
     }
 
     pub(super) fn get(&self, service: &str) -> Option<&Service> {
         self.services.get(service)
+    }
+
+    /// Returns a service with the name that the register has for it.
+    pub(super) fn get_named(&self, service: &str) -> Option<(&Arc<str>, &Service)> {
+        self.services.get_key_value(service)
     }
 
     pub(super) fn services(&self) -> BTreeMap<&Arc<str>, &Service> {
@@ -262,28 +357,44 @@ impl Register {
         self.services.iter()
     }
 
-    pub(super) fn addresses(&self) -> &BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
-        &self.answered
+    pub(super) fn addresses(&self) -> &BTreeMap<Arc<str>, Address> {
+        &self.addresses
+    }
+
+    /// What is known of an address.
+    pub(super) fn address(&self, address: &str) -> Option<&Address> {
+        self.addresses.get(address)
     }
 
     /// Returns the services that answered calls to this address.
     pub(super) fn who_answers(&self, address: &str) -> Option<&BTreeSet<Arc<str>>> {
-        self.answered.get(address)
+        self.addresses.get(address).map(|address| &address.services).filter(|services| !services.is_empty())
+    }
+
+    /// These services and all that they are known to call, directly or through others.
+    pub(super) fn below(&self, services: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
+        let mut below = services.clone();
+        let mut open: Vec<Arc<str>> = services.iter().cloned().collect();
+        while let Some(service) = open.pop() {
+            for called in self.get(&service).into_iter().flat_map(|service| &service.calls) {
+                if below.insert(Arc::clone(called)) {
+                    open.push(Arc::clone(called));
+                }
+            }
+        }
+        below
     }
 
     pub(super) fn remembered(
         services: impl Iterator<Item = (String, Service)>,
-        answered: impl Iterator<Item = (String, Vec<String>)>,
+        addresses: impl Iterator<Item = (String, Address)>,
     ) -> Self {
         let services = services.take(MAX_SERVICES).map(|(name, service)| (name.into(), service));
         let services: HashMap<Arc<str>, Service> = services.collect();
         let disorder = services.values().map(|service| service.disorder.get()).max().unwrap_or_default();
-        let answered = answered.take(MAX_ADDRESSES).map(|(address, services)| {
-            let services = services.into_iter().take(MAX_ANSWERING).map(Arc::from).collect();
-            (Arc::from(address), services)
-        });
+        let addresses = addresses.take(MAX_ADDRESSES).map(|(text, address)| (Arc::from(text), address));
         let disorder = Largest::new(disorder);
-        Self { services, answered: answered.collect(), disorder, ..Self::default() }
+        Self { services, addresses: addresses.collect(), disorder, ..Self::default() }
     }
 
     fn known(&self, service: &str) -> Option<&Service> {
@@ -314,11 +425,4 @@ fn entry<'a, V: Default>(
         *forgotten += u64::try_from(before - map.len()).unwrap_or(u64::MAX);
     }
     map.entry(key).or_default()
-}
-
-fn text(resource: &Resource, name: &str) -> Option<Arc<str>> {
-    match resource.attributes.get(name) {
-        Some(Value::String(text)) => Some(Arc::clone(text)),
-        _ => None,
-    }
 }

@@ -15,6 +15,8 @@ pub(crate) struct Shape {
     by_text: HashMap<Arc<str>, Symbol>,
     nodes: Vec<Key>,
     by_key: HashMap<Key, Node>,
+    /// Whether it was read from a file that has no addresses of calls.
+    pub(super) has_older_calls: bool,
 }
 
 /// One kind of span: its number in a [`Shape`].
@@ -36,6 +38,8 @@ pub(crate) struct Key {
     pub(crate) kind: SpanKind,
     /// Its name, [folded](fold).
     pub(crate) name: Symbol,
+    /// The address that it calls, if it is a call and says so: two calls with one name are not one kind.
+    pub(crate) peer: Option<Symbol>,
 }
 
 impl Node {
@@ -59,6 +63,11 @@ impl Shape {
     /// Returns what identifies this kind.
     pub(crate) fn key(&self, node: Node) -> Key {
         self.nodes[node.0]
+    }
+
+    /// Returns a shape with the same texts and no kinds.
+    pub(crate) fn without_nodes(&self) -> Self {
+        Self { symbols: self.symbols.clone(), by_text: self.by_text.clone(), ..Self::default() }
     }
 
     /// The text behind a symbol.
@@ -85,6 +94,13 @@ impl Shape {
         })
     }
 
+    /// Returns the key of the kind that this one is known as: one that an older file has without the address that it calls.
+    pub(crate) fn known_as(&self, key: Key) -> Key {
+        let without = Key { peer: None, ..key };
+        let is_older = key.peer.is_some() && self.has_older_calls && !self.by_key.contains_key(&key);
+        if is_older && self.by_key.contains_key(&without) { without } else { key }
+    }
+
     /// Finds the kind with this key.
     pub(crate) fn find(&self, key: Key) -> Option<Node> {
         self.by_key.get(&key).copied()
@@ -106,6 +122,7 @@ impl Shape {
             service: self.symbol(other.text(theirs.service)),
             kind: theirs.kind,
             name: self.symbol(other.text(theirs.name)),
+            peer: theirs.peer.map(|peer| self.symbol(other.text(peer))),
         };
         self.find(key).or_else(|| (self.len() < limit).then(|| self.node(key)))
     }

@@ -159,8 +159,12 @@ fn outputs_that_double_each_other_end_and_leave_the_others_alone() {
         value: format!("\"${{var:O{0}}}${{var:O{0}}}\"", at - 1).into(),
     };
     let outputs: Vec<Output> = (1..60).map(double).collect();
-    let spec =
-        Spec { name: None, selector: "span[]".into(), assertions: vec!["var:O2 = \"abcabcabcabc\"".into()] };
+    let spec = Spec {
+        name: None,
+        selector: "span[]".into(),
+        within: None,
+        assertions: vec!["var:O2 = \"abcabcabcabc\"".into()],
+    };
     let verdict = judged(&[spec], &outputs, &trace(1), &[("O0", "abc".to_owned())]);
     assert_eq!(verdict.outputs[1].value, "abcabcabcabc");
     assert!(verdict.outputs.iter().map(|output| output.value.len()).sum::<usize>() < 4 * 1024 * 1024);
@@ -189,7 +193,7 @@ fn what_a_verdict_keeps_is_bounded() {
 #[test]
 fn many_assertions_on_many_spans_end_with_one_result_that_says_so() {
     let assertions = vec!["1 = 1".into(); 200];
-    let spec = Spec { name: None, selector: "span[]".into(), assertions };
+    let spec = Spec { name: None, selector: "span[]".into(), within: None, assertions };
     let verdict = judged(&[spec], &[], &trace(5_000), &[]);
     let results: usize = verdict.specs[0].assertions.iter().map(|it| it.results.len()).sum();
     assert!(results < 100_000, "{results}");
@@ -202,7 +206,12 @@ fn many_assertions_on_many_spans_end_with_one_result_that_says_so() {
 #[test]
 fn a_selector_of_many_parts_on_many_spans_ends() {
     let selector = vec!["span[name = \"a\"]"; 20_000].join(", ");
-    let spec = Spec { name: None, selector: selector.as_str().into(), assertions: vec!["1 = 1".into()] };
+    let spec = Spec {
+        name: None,
+        selector: selector.as_str().into(),
+        within: None,
+        assertions: vec!["1 = 1".into()],
+    };
     let verdict = judged(&[spec], &[], &trace(2_000), &[]);
     let told = verdict.specs[0].assertions[0].results[0].error.clone().unwrap_or_default();
     assert!(told.contains(STEPS), "{told}");

@@ -31,6 +31,29 @@ fn wire(source: &str) -> String {
 }
 
 #[test]
+fn the_time_of_a_spec_survives_writing_and_reading() {
+    let source = "type: Test\nspec:\n  name: T\n  specs:\n  - selector: span[]\n    within: 1m30s\n    assertions: [attr:a = 1]\n";
+    let resource = one(read(source, Format::Yaml));
+    let Resource::Test(test) = &resource else { panic!("{resource:?}") };
+    let within =
+        test.specs[0].within.as_ref().map(|within| (within.duration.as_secs(), within.text.as_str()));
+    assert_eq!(within, Some((90, "1m30s")));
+    let json = to_json(&resource);
+    assert_eq!(json["spec"]["specs"][0]["within"], "1m30s");
+    assert_eq!(one(read(&to_yaml(&json), Format::Yaml)), resource);
+    let profile = "type: PollingProfile\nspec:\n  name: P\n  strategy: periodic\n  periodic: {retryDelay: 1s, timeout: 2m, within: 40s}\n";
+    let Resource::PollingProfile(read) = one(read(profile, Format::Yaml)) else { panic!("a profile") };
+    assert_eq!(read.within.as_ref().map(|within| within.duration.as_secs()), Some(40));
+    assert!(wire(profile).contains(r#""within":"40s""#), "{}", wire(profile));
+    assert_eq!(
+        yaml(&source.replace("1m30s", "soon")),
+        [
+            r#"wrong-duration: `within` takes a duration, not `soon` (write a number and a unit, like `500ms`, `5s` or `1m30s`) @ "soon""#
+        ]
+    );
+}
+
+#[test]
 fn every_mistake_of_a_file_is_told_at_once() {
     let source = "type: Test
 spec:

@@ -11,6 +11,7 @@ fn spec(name: &str, selector: &str, assertions: &[&str]) -> Spec {
     Spec {
         name: (!name.is_empty()).then(|| name.to_owned()),
         selector: selector.into(),
+        within: None,
         assertions: assertions.iter().map(|assertion| (*assertion).into()).collect(),
     }
 }
@@ -323,4 +324,21 @@ fn a_diff_shows_the_changed_lines() {
         &diff[..99]
     );
     assert!(diff.ends_with("+y\n z\n\\ No newline at end of file\n"), "{}", &diff[diff.len() - 99..]);
+}
+
+#[test]
+fn a_spec_keeps_the_time_that_a_change_does_not_name() {
+    let file = "type: Test
+spec:
+  name: T
+  specs:
+    - selector: span[name=\"a\"]
+      within: 1m30s # a job
+      assertions:
+        - attr:a = 1
+";
+    let changed = file.replace("attr:a = 1", "attr:a = 2");
+    let spec = spec("", "span[name=\"a\"]", &["attr:a = 2"]);
+    check(file, Change::ChangeSpec { at: 0, spec }, &changed);
+    check(file, Change::ChangeAssertion { spec: 0, at: 0, assertion: "attr:a = 2".to_owned() }, &changed);
 }

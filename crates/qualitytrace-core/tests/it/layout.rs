@@ -24,6 +24,14 @@ fn keys_have_an_order_and_comments_go_with_them() {
 }
 
 #[test]
+fn the_time_of_a_spec_is_between_its_spans_and_what_they_must_hold() {
+    check(
+        "type: Test\nspec:\n  name: a\n  specs:\n    - within: 1m # a job\n      assertions: [attr:a = 1]\n      selector: span[]\n",
+        "type: Test\nspec:\n  name: a\n  specs:\n    - selector: span[]\n      within: 1m # a job\n      assertions: [attr:a = 1]\n",
+    );
+}
+
+#[test]
 fn texts_keep_their_lines() {
     check(
         "type: Test\nspec:\n      name: >-\n          folded\n          text\n      trigger:\n            type: http\n            httpRequest:\n                  url: \"http://shop/\n                     orders\"\n                  method: POST\n                  body: |\n                       {\n                         \"a\": 1\n                       }\n                  headers: [\n                    {key: a, value: b},\n                  ]\n",

@@ -21,7 +21,8 @@ fn spans(values: &[(u64, Value)]) -> Trace {
 }
 
 fn outcome(trace: &Trace, assertion: &str) -> Outcome {
-    let spec = Spec { name: None, selector: "span[]".into(), assertions: vec![assertion.into()] };
+    let spec =
+        Spec { name: None, selector: "span[]".into(), within: None, assertions: vec![assertion.into()] };
     let options = Options::new(Generator::in_utc(Timestamp::from_nanos(1), 1));
     Compiled::new(&[spec], &[]).judge(trace, &Variables::new(), &options).outcome
 }

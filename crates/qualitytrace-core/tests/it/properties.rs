@@ -165,7 +165,12 @@ fn assemble(spans: Vec<Span>) -> Trace {
 }
 
 fn judged(selector: &str, assertion: &str, trace: &Trace) -> String {
-    let spec = Spec { name: None, selector: Text::from(selector), assertions: vec![Text::from(assertion)] };
+    let spec = Spec {
+        name: None,
+        selector: Text::from(selector),
+        within: None,
+        assertions: vec![Text::from(assertion)],
+    };
     let output =
         Output { name: Text::from("X"), selector: Text::from(selector), value: Text::from("attr:text") };
     let test = Compiled::new(&[spec], &[output]);

@@ -133,7 +133,8 @@ fn evaluate(on: Option<&str>, text: &str, trace: &Trace) -> String {
 
 fn assert_on(on: &str, text: &str, trace: &Trace) -> String {
     assert!(lang::diagnose_assertion(text).is_empty(), "{text}");
-    let spec = Spec { name: None, selector: Text::from(on), assertions: vec![Text::from(text)] };
+    let spec =
+        Spec { name: None, selector: Text::from(on), within: None, assertions: vec![Text::from(text)] };
     let verdict = Compiled::new(&[spec], &[]).judge(trace, &variables(), &Options::new(generator()));
     let assertion = &verdict.specs[0].assertions[0];
     let aliases: Vec<String> = assertion

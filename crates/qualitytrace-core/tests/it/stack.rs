@@ -65,6 +65,7 @@ fn through_all_stages(text: &str) {
     let spec = definition::Spec {
         name: None,
         selector: text.into(),
+        within: None,
         assertions: vec![text.into(), "attr:name = 1".into()],
     };
     let output = definition::Output { name: "O".into(), selector: text.into(), value: text.into() };

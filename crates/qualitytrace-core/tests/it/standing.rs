@@ -28,7 +28,12 @@ fn trace() -> Trace {
 
 /// Checks the state of the assertion: whether it passes, whether that is final, whether it waits for spans.
 fn check(selector: &str, assertion: &str, passes: bool, is_final: bool, wants_more: bool) {
-    let spec = Spec { name: None, selector: Text::from(selector), assertions: vec![Text::from(assertion)] };
+    let spec = Spec {
+        name: None,
+        selector: Text::from(selector),
+        within: None,
+        assertions: vec![Text::from(assertion)],
+    };
     let test = Compiled::new(&[spec], &[]);
     let options = Options {
         incomplete: Some("spans still arrive".to_owned()),
@@ -127,8 +132,12 @@ fn with_orphan() -> Trace {
 #[test]
 fn the_place_of_an_orphan_is_not_final() {
     let is_final = |selector: &str, assertion: &str| {
-        let spec =
-            Spec { name: None, selector: Text::from(selector), assertions: vec![Text::from(assertion)] };
+        let spec = Spec {
+            name: None,
+            selector: Text::from(selector),
+            within: None,
+            assertions: vec![Text::from(assertion)],
+        };
         let options = Options::new(Generator::in_utc(Timestamp::from_nanos(1), 1));
         Compiled::new(&[spec], &[]).standing(&with_orphan(), &Variables::new(), &options).assertions[0]
             .is_final
@@ -181,6 +190,7 @@ fn what_uses_an_output_is_final_when_the_output_is() {
         let spec = Spec {
             name: None,
             selector: Text::from("span[name=\"Tracetest trigger\"]"),
+            within: None,
             assertions: vec![Text::from("var:CODE = 200")],
         };
         let options = Options::new(Generator::in_utc(Timestamp::from_nanos(1), 1));

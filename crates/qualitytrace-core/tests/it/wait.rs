@@ -4,6 +4,7 @@ mod debts;
 mod evidence;
 mod knowledge;
 mod order;
+mod processes;
 pub(crate) mod random;
 mod script;
 mod simulation;

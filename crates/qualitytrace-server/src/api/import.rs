@@ -17,7 +17,7 @@ use crate::routes::operation::{Body, Content, of, operation};
 /// Memory per byte of a text that is imported: its copies in the tree and in the definitions.
 const TEXT_FACTOR: u64 = 3;
 /// Memory per value in the tree of a text.
-const VALUE_BYTES: u64 = 100;
+const VALUE_BYTES: u64 = 256;
 
 pub(super) fn routes() -> Routes<App> {
     let answers = [(200, Content::Json(of::<ImportedDefinitions>)), error::BAD_REQUEST];

@@ -23,6 +23,8 @@ use super::error::ApiError;
 use crate::body::{BodyError, discard, next_data};
 use crate::budget::{Budget, Lease, NoRoom};
 use crate::config::Live;
+use crate::decode::{Room, json_weight};
+use crate::routes::Needed;
 use crate::store::TraceSize;
 use crate::trace_cache::TraceCache;
 
@@ -32,8 +34,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const AHEAD_BYTES: u64 = 1 << 20;
 /// A body this small may use the last quarter of the memory.
 const SMALL_BODY: u64 = 64 << 10;
-/// Bytes in memory per byte of a parsed body: JSON trees are larger than their text.
+/// Bytes in memory per byte of a parsed body, at least: JSON trees are larger than their text.
 const BODY_FACTOR: u64 = 5;
+/// What a line of YAML takes beside its letters.
+const LINE: u64 = 128;
 /// The same for stored texts: events of runs, and definitions.
 const TEXT_FACTOR: u64 = 4;
 
@@ -121,6 +125,11 @@ impl Memory {
         Ok(lease)
     }
 
+    /// Returns memory for what is decoded, which grows as it is measured.
+    pub(super) fn growing(&self) -> Result<GrowingMemory, ApiError> {
+        Ok(GrowingMemory { lease: self.budget.lease().map_err(refused)?, traces: Arc::clone(&self.traces) })
+    }
+
     /// Reserves memory for reading stored texts of this size.
     pub(super) async fn hold_texts(&self, bytes: u64) -> Result<(), ApiError> {
         self.hold(bytes.saturating_mul(TEXT_FACTOR)).await
@@ -171,6 +180,33 @@ impl Memory {
     }
 }
 
+/// Memory that is taken while something is decoded. Traces that are kept make room for it.
+#[derive(Debug)]
+pub(super) struct GrowingMemory {
+    lease: Lease,
+    traces: Arc<TraceCache>,
+}
+
+impl Room for GrowingMemory {
+    fn take(&mut self, bytes: u64) -> Result<(), NoRoom> {
+        match self.lease.grow(bytes) {
+            Err(NoRoom::Now) => {
+                self.traces.evict(bytes);
+                self.lease.grow(bytes)
+            }
+            done => done,
+        }
+    }
+
+    fn taken(&self) -> u64 {
+        self.lease.bytes()
+    }
+
+    fn shrink_to(&mut self, bytes: u64) {
+        self.lease.shrink_to(bytes);
+    }
+}
+
 /// The bytes of the head of a request.
 fn head_bytes(head: &Parts) -> u64 {
     let uri = head.uri.path().len() + head.uri.query().map_or(0, str::len);
@@ -204,7 +240,9 @@ pub(crate) async fn receive(State(shared): State<Shared>, request: Request, next
             return problem.into_response();
         }
     };
-    if let Err(problem) = memory.hold(body.len() as u64 * BODY_FACTOR).await {
+    let measures_itself = parts.extensions.get::<Needed>().is_some_and(|needed| needed.measures_body);
+    let weight = if measures_itself { body.len() as u64 } else { body_weight(&body) };
+    if let Err(problem) = memory.hold(weight).await {
         return problem.into_response();
     }
     parts.extensions.insert(memory.clone());
@@ -218,6 +256,13 @@ pub(crate) async fn receive(State(shared): State<Shared>, request: Request, next
         return problem.into_response();
     }
     response.map(|body| Body::new(Held { body, memory }))
+}
+
+/// What a body takes when it is parsed: `{}` in a list, and an empty line of a list in YAML, take much more than their
+/// size.
+fn body_weight(body: &[u8]) -> u64 {
+    let lines = body.split(|byte| *byte == b'\n').count() as u64;
+    (json_weight(body) + lines * LINE).max(body.len() as u64 * BODY_FACTOR)
 }
 
 async fn collect(memory: &Memory, body: &mut Body, limit: u64, timeout: Duration) -> Result<Bytes, ApiError> {
@@ -263,7 +308,7 @@ fn too_large(limit: u64) -> ApiError {
     ApiError { status: StatusCode::PAYLOAD_TOO_LARGE, message }
 }
 
-fn refused(short: NoRoom) -> ApiError {
+pub(super) fn refused(short: NoRoom) -> ApiError {
     match short {
         NoRoom::Now => ApiError {
             status: StatusCode::SERVICE_UNAVAILABLE,

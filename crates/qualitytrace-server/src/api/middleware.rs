@@ -45,9 +45,25 @@ impl Guard {
 
     /// Checks a token that a client sends in a body, like one in a header. Returns the response to a wrong one.
     pub(super) fn refuses(&self, token: &str, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<Response> {
+        self.check(token, peer).err().map(|refused| refusal(headers, refused))
+    }
+
+    /// Counts and logs a wrong token where none is needed. Returns the response to a client that has sent too many.
+    pub(super) fn throttles(
+        &self,
+        token: &str,
+        headers: &HeaderMap,
+        peer: Option<IpAddr>,
+    ) -> Option<Response> {
+        match self.check(token, peer) {
+            Err(refused @ Refused::Throttled(_)) => Some(refusal(headers, refused)),
+            Ok(()) | Err(Refused::NoToken | Refused::Unknown | Refused::Scope(_)) => None,
+        }
+    }
+
+    fn check(&self, token: &str, peer: Option<IpAddr>) -> Result<(), Refused> {
         let access = &self.config.get().safety.access;
-        let checked = self.throttle.check(access, Wanted::Look, Some(&Fingerprint::of(token)), peer);
-        checked.err().map(|refused| refusal(headers, refused))
+        self.throttle.check(access, Wanted::Look, Some(&Fingerprint::of(token)), peer)
     }
 }
 
@@ -144,7 +160,7 @@ pub(crate) async fn check(State(guard): State<Guard>, mut request: Request, next
 
 /// The access that the request needs. A request that bypassed the routes is treated as a change.
 fn needed(extensions: &http::Extensions) -> Needed {
-    let unknown = Needed { wanted: Wanted::Change, is_registered: false };
+    let unknown = Needed { wanted: Wanted::Change, is_registered: false, measures_body: false };
     extensions.get().copied().unwrap_or(unknown)
 }
 

@@ -62,10 +62,17 @@ pub(super) fn routes() -> Routes<App> {
         .delete(path, Session, end, operation("Drop the cookie", [(204, Nothing)]).for_all())
 }
 
-async fn held(State(app): State<App>, headers: HeaderMap) -> Json<Held> {
+/// Tells the scope of a token. Wrong ones count as anywhere else: who guesses is logged, and soon told to wait.
+async fn held(State(app): State<App>, request: Request) -> Response {
+    let headers = request.headers();
+    let peer = request.extensions().get::<ConnectInfo>().map(|info| info.peer);
+    let sent = token(headers);
+    if let Some(refused) = sent.as_deref().and_then(|token| app.guard.throttles(token, headers, peer)) {
+        return refused;
+    }
     let access = &app.config.get().safety.access;
-    let scope = access.scope_of(token(&headers).as_deref());
-    Json(Held { required: !access.tokens.is_empty(), scope: scope.map(crate::access::Scope::as_str) })
+    let scope = access.scope_of(sent.as_deref()).map(crate::access::Scope::as_str);
+    Json(Held { required: !access.tokens.is_empty(), scope }).into_response()
 }
 
 async fn begin(State(app): State<App>, OriginalUri(asked): OriginalUri, request: Request) -> Response {

@@ -38,6 +38,7 @@ impl Config {
             safety: Safety {
                 access: Access { tokens: wanted.safety.access.tokens, otlp: self.safety.access.otlp },
                 hosts: wanted.safety.hosts,
+                data_store_files: wanted.safety.data_store_files,
                 ..self.safety.clone()
             },
             ..self.clone()

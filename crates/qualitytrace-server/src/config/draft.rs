@@ -8,6 +8,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_e
 
 use super::slot::Listen;
 use super::{Config, HTTP_PORT, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
+use crate::files::AllowedFiles;
 use crate::store;
 use crate::tls::Certificate;
 use crate::vault::KeySource;
@@ -28,6 +29,7 @@ pub(super) struct Draft {
     pub(super) previous_key_file: Option<PathBuf>,
     pub(super) tls: TlsFiles,
     pub(super) otlp_tls: TlsFiles,
+    pub(super) data_store_files: Option<PathBuf>,
 }
 
 /// The files of a certificate and its key.
@@ -81,6 +83,7 @@ impl Draft {
             previous_key_file: None,
             tls: TlsFiles::default(),
             otlp_tls: TlsFiles::default(),
+            data_store_files: None,
         }
     }
 
@@ -101,6 +104,8 @@ impl Draft {
         };
         self.config.safety.tls = self.tls.certificate();
         self.config.safety.otlp_tls = self.otlp_tls.certificate();
+        let folder = self.data_store_files.clone();
+        self.config.safety.data_store_files = folder.map_or(AllowedFiles::Nowhere, AllowedFiles::Below);
         for listen in [&mut self.otlp_grpc, &mut self.otlp_http] {
             let address = listen.address(self.host).filter(|_| self.config.otlp);
             *listen = address.map_or(Listen::Off, Listen::On);

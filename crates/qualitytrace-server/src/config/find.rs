@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use qualitytrace_config::{File, Report};
 
+use super::owner::TrustedOwners;
+use crate::files::read_text_or_pipe;
+
 /// Stems of the names of configuration files, by precedence.
 const STEMS: [&str; 3] = ["qualitytrace", "quality-trace", "tracetest"];
 const EXTENSIONS: [&str; 4] = ["yaml", "yml", "toml", "json"];
@@ -19,40 +22,36 @@ pub(super) fn folders(home: Option<&Path>) -> Vec<PathBuf> {
     folders
 }
 
-/// Returns the project file of a folder: `qualitytrace.yaml` (or `.yml`, `.toml`, `.json`) in it or in the nearest
-/// folder above it, as a path from that folder. Above it, a file of another user is left alone: what it says would be
-/// carried out in the name of this one.
-pub fn project_file(folder: &Path) -> Option<PathBuf> {
+/// The project file of a folder.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct FoundProject {
+    /// The file that counts.
+    pub file: Option<PathBuf>,
+    /// Files that are nearer and belong to another user: they do not count.
+    pub foreign: Vec<PathBuf>,
+}
+
+/// Finds the project file of a folder: `qualitytrace.yaml` (or `.yml`, `.toml`, `.json`) in it or in the nearest folder
+/// above it, as a path from that folder. A file of another user is left alone: what it says would be carried out in the
+/// name of this one.
+pub fn project_file(folder: &Path, owners: &TrustedOwners) -> FoundProject {
     let start = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let absolute = std::path::absolute(start).ok()?;
+    let mut found = FoundProject::default();
+    let Ok(absolute) = std::path::absolute(start) else { return found };
     let mut way = folder.to_path_buf();
-    for (above, parent) in absolute.ancestors().enumerate() {
+    for parent in absolute.ancestors() {
         let mut names = EXTENSIONS.iter().map(|extension| format!("{}.{extension}", STEMS[0]));
         let is_project = |path: &Path| path.is_file() && is_configuration(path);
-        if let Some(name) = names.find(|name| is_project(&parent.join(name)))
-            && (above == 0 || is_trusted(&parent.join(&name), start))
-        {
-            return Some(way.join(name));
+        if let Some(name) = names.find(|name| is_project(&parent.join(name))) {
+            if owners.trust(&parent.join(&name)) {
+                found.file = Some(way.join(name));
+                return found;
+            }
+            found.foreign.push(way.join(name));
         }
         way.push("..");
     }
-    None
-}
-
-/// Whether a file belongs to this user, to the administrator, or to the owner of the folder that is worked in (the
-/// administrator may work in the folder of another user).
-#[cfg(unix)]
-fn is_trusted(path: &Path, folder: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let own = rustix::process::geteuid().as_raw();
-    let folder_owner = folder.metadata().ok().map(|folder| folder.uid());
-    let is_trusted = |owner| owner == 0 || owner == own || Some(owner) == folder_owner;
-    path.metadata().is_ok_and(|file| is_trusted(file.uid()))
-}
-
-#[cfg(not(unix))]
-fn is_trusted(_: &Path, _: &Path) -> bool {
-    true
+    found
 }
 
 /// The file that was found.
@@ -63,18 +62,21 @@ pub(super) struct Found {
     pub(super) passed_over: Vec<PathBuf>,
 }
 
-/// Returns the first configuration file in these folders.
-pub(super) fn find(folders: &[PathBuf]) -> Option<Found> {
-    folders.iter().find_map(|folder| in_folder(folder))
+/// Returns the first configuration file in these folders. Those of the current folder that belong to another user do not
+/// count.
+pub(super) fn find(folders: &[PathBuf], owners: &TrustedOwners) -> Option<Found> {
+    folders.iter().find_map(|folder| in_folder(folder, owners))
 }
 
-fn in_folder(folder: &Path) -> Option<Found> {
+fn in_folder(folder: &Path, owners: &TrustedOwners) -> Option<Found> {
+    let is_current = folder.as_os_str().is_empty();
     let shown = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let names = std::fs::read_dir(shown).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut candidates: Vec<_> = names.filter_map(|name| Some((rank(&name)?, name))).collect();
     candidates.sort();
     let candidates = candidates.into_iter().map(|((kind, ..), name)| (kind, folder.join(name)));
-    let mut files = candidates.filter(|(_, path)| is_configuration(path));
+    let is_obeyed = |path: &Path| !is_current || owners.trust(path);
+    let mut files = candidates.filter(|(_, path)| is_configuration(path) && is_obeyed(path));
     let (_, file) = files.next()?;
     // A file with another suffix may belong to something else: it is not reported.
     let passed_over = files.filter(|(kind, _)| *kind < ANY_NAME).map(|(_, path)| path).collect();
@@ -98,7 +100,7 @@ fn rank(name: &str) -> Option<(usize, usize, usize)> {
 
 /// Whether a file is a configuration: definitions have similar names, but they have `type` and `spec`.
 fn is_configuration(path: &Path) -> bool {
-    let Ok(text) = std::fs::read_to_string(path) else {
+    let Ok(text) = read_text_or_pipe(path) else {
         // A file that cannot be read is reported by the reader.
         return path.is_file();
     };
@@ -113,6 +115,11 @@ fn is_configuration(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::SAFE_DIRECTORY;
+
+    fn project(folder: &Path) -> Option<PathBuf> {
+        project_file(folder, &TrustedOwners::of(|_| None)).file
+    }
 
     #[test]
     fn the_nearest_project_file_above_a_folder_is_found() {
@@ -120,24 +127,20 @@ mod tests {
         let deep = folder.path().join("a/b");
         std::fs::create_dir_all(&deep).unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-        assert_eq!(project_file(&deep), None);
+        assert_eq!(project(&deep), None);
         write("qualitytrace.toml", "");
-        assert_eq!(project_file(&deep), Some(deep.join("../../qualitytrace.toml")));
+        assert_eq!(project(&deep), Some(deep.join("../../qualitytrace.toml")));
         write("a/qualitytrace.yaml", "type: Test\nspec: {}\n");
-        assert_eq!(
-            project_file(&deep),
-            Some(deep.join("../../qualitytrace.toml")),
-            "a test is no project file"
-        );
+        assert_eq!(project(&deep), Some(deep.join("../../qualitytrace.toml")), "a test is no project file");
         write("a/qualitytrace.yml", "run: {}\n");
-        assert_eq!(project_file(&deep), Some(deep.join("../qualitytrace.yml")));
-        assert_eq!(project_file(folder.path()), Some(folder.path().join("qualitytrace.toml")));
+        assert_eq!(project(&deep), Some(deep.join("../qualitytrace.yml")));
+        assert_eq!(project(folder.path()), Some(folder.path().join("qualitytrace.toml")));
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_file_that_somebody_left_above_is_left_alone() {
-        use std::os::unix::fs::chown;
+    fn a_file_of_another_user_is_left_alone_unless_its_folder_is_safe() {
+        use std::os::unix::fs::{chown, lchown, symlink};
         if !rustix::process::geteuid().is_root() {
             return; // Only the administrator can make the files of others.
         }
@@ -145,11 +148,29 @@ mod tests {
         let (file, deep) = (folder.path().join("qualitytrace.yaml"), folder.path().join("a"));
         std::fs::create_dir(&deep).unwrap();
         std::fs::write(&file, "run: {}\n").unwrap();
-        assert!(project_file(&deep).is_some());
+        assert!(project(&deep).is_some());
         chown(&file, Some(4321), None).unwrap();
-        assert_eq!(project_file(&deep), None, "a stranger's file above the administrator's folder");
-        chown(&deep, Some(4321), None).unwrap();
-        assert!(project_file(&deep).is_some(), "the administrator works in this user's folder");
+        chown(folder.path(), Some(4321), None).unwrap();
+        for (place, path) in
+            [(&deep, deep.join("../qualitytrace.yaml")), (&folder.path().into(), file.clone())]
+        {
+            let found = project_file(place, &TrustedOwners::of(|_| None));
+            assert_eq!(found, FoundProject { file: None, foreign: vec![path.clone()] });
+            let safe = folder.path().to_str().unwrap().to_owned();
+            for (name, value) in
+                [(SAFE_DIRECTORY, safe), (SAFE_DIRECTORY, "*".into()), ("SUDO_UID", "4321".into())]
+            {
+                let owners = TrustedOwners::of(|asked| (asked == name).then(|| value.clone()));
+                assert_eq!(project_file(place, &owners).file, Some(path.clone()), "{name}={value}");
+            }
+        }
+        // A link of another user to a file of this one.
+        std::fs::rename(&file, deep.join("own.yaml")).unwrap();
+        chown(deep.join("own.yaml"), Some(0), None).unwrap();
+        symlink(deep.join("own.yaml"), &file).unwrap();
+        assert!(project(folder.path()).is_some());
+        lchown(&file, Some(4321), None).unwrap();
+        assert_eq!(project(folder.path()), None);
     }
 
     /// Returns the file that is chosen among these, each with its text.
@@ -158,7 +179,8 @@ mod tests {
         for (name, text) in files {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
-        let found = find(&[folder.path().join("missing"), folder.path().to_owned()])?;
+        let folders = [folder.path().join("missing"), folder.path().to_owned()];
+        let found = find(&folders, &TrustedOwners::of(|_| None))?;
         Some(found.file.file_name()?.to_str()?.to_owned())
     }
 

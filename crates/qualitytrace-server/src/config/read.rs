@@ -10,9 +10,11 @@ use qualitytrace_config::{
 use qualitytrace_telemetry::config::{self as telemetry, Sources};
 
 use super::draft::Draft;
+use super::owner::{SAFE_DIRECTORY, TrustedOwners};
 use super::slot::text;
 use super::table::OBSOLETE;
 use super::{Config, SETTINGS, Setting, find};
+use crate::files::read_text_or_pipe;
 
 /// Variables that name the configuration file, by precedence.
 const FILE_VARIABLES: [&str; 2] = ["QUALITYTRACE_CONFIG", "TRACETEST_CONFIG"];
@@ -145,8 +147,16 @@ impl Inputs {
         if named.is_some() {
             return named;
         }
-        let Some(found) = find::find(&find::folders(home.as_deref())) else {
-            return find::project_file(Path::new(""));
+        let owners = TrustedOwners::of(|name| variable(name).cloned());
+        let Some(found) = find::find(&find::folders(home.as_deref()), &owners) else {
+            let found = find::project_file(Path::new(""), &owners);
+            for path in found.foreign {
+                let origin = Origin::File { path: path.display().to_string(), position: Position::START };
+                let message = "this file is not read: it belongs to another user".to_owned();
+                let help = format!("name it with `--config`, or list its folder in {SAFE_DIRECTORY}");
+                report.push(Severity::Warning, &origin, "", message, Some(help));
+            }
+            return found.file;
         };
         for path in found.passed_over {
             let origin = Origin::File { path: path.display().to_string(), position: Position::START };
@@ -170,7 +180,7 @@ impl Inputs {
         let mut draft = Draft::new(self.data_dir());
         let mut origins: BTreeMap<&str, Origin> = BTreeMap::new();
         let variable = |name: &str| self.environment.get(name).cloned();
-        let macros = Macros { variable: &variable, file: &|path| std::fs::read_to_string(path) };
+        let macros = Macros { variable: &variable, file: &read_text_or_pipe };
         for given in layers.iter() {
             let origin = &given.value.origin;
             let Some(setting) = SETTINGS.iter().find(|setting| setting.is_called(&given.key)) else {
@@ -273,7 +283,7 @@ impl Setting {
 }
 
 fn load(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+    read_text_or_pipe(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
 fn take(setting: &Setting, given: &Given, value: &Value, draft: &mut Draft, report: &mut Report) {

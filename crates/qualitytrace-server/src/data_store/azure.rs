@@ -5,6 +5,7 @@ mod identity;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
@@ -18,10 +19,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use self::identity::Identity;
+use super::answers::Answers;
 use super::error::FetchError;
 use super::http::{Answer, Http, Settings};
 use super::received::Received;
 use super::spans::rfc3339;
+use crate::budget::Lease;
+use crate::decode::{self, DecodeError, Room};
 use crate::trace_files::collected::{self, Collected, ScopeName};
 use crate::trace_files::ids;
 use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
@@ -30,6 +34,10 @@ use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
 pub(super) const NAME: &str = "Azure Application Insights";
 /// The address of the query API.
 const URL: &str = "https://api.loganalytics.io";
+/// The column of what a user has set.
+const CUSTOM: &str = "customDimensions";
+/// What a member of a row takes beside its name.
+const ROW_MEMBER: u64 = 400;
 /// Columns of a row that are not attributes of their own.
 const OWN: [&str; 9] = [
     "timestamp",
@@ -82,7 +90,7 @@ type Row = Map<String, Value>;
 
 impl Azure {
     /// Creates the client.
-    pub(super) fn new(azure: &Definition, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+    pub(super) fn new(azure: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
         let none: [(String, Text); 0] = [];
         let settings = Settings {
             name: NAME,
@@ -91,7 +99,7 @@ impl Azure {
             headers: &none,
             certificates: Certificates { verify: true, ..Certificates::default() },
         };
-        let http = Http::new(&settings, gate, limit)?;
+        let http = Http::new(&settings, gate, answers)?;
         let login = match azure.access_token.trim() {
             _ if azure.use_azure_active_directory_auth => {
                 Login::Identity(Identity::new(http.url("").origin().ascii_serialization())?)
@@ -124,14 +132,17 @@ impl Azure {
         if !received.is_new(&answer.body) {
             return Ok(());
         }
-        let foreign = |cause: String| self.http.foreign(&cause);
-        let tables: Tables =
-            serde_json::from_slice(&answer.body).map_err(|error| foreign(error.to_string()))?;
-        if let Some(error) = &tables.error {
+        let read = |body: Bytes, lease: &mut Lease| {
+            let mut tables: Tables = decode::json(&body, lease)?;
+            let error = tables.error.take();
+            Ok((error, read(tables, lease)?))
+        };
+        let ((error, spans), _lease) = self.http.decode(answer, read).await?;
+        if let Some(error) = error {
             let failure = Failure::at(self.endpoint(), Reason::TooLarge, &error.to_string());
             return Err(FetchError::passing(failure));
         }
-        received.add(read(tables).map_err(foreign)?).await
+        received.add(spans).await
     }
 
     /// Asks for nothing of the resource.
@@ -157,13 +168,17 @@ impl Azure {
 
 /// Converts the rows of an answer. Log lines, exceptions, custom events and whatever else has no id are events of the
 /// span that they name as their parent.
-fn read(answer: Tables) -> Result<ExportTraceServiceRequest, String> {
+fn read(answer: Tables, room: &mut impl Room) -> Result<ExportTraceServiceRequest, DecodeError> {
     let mut events: BTreeMap<Vec<u8>, Vec<Event>> = BTreeMap::new();
     let mut spans = Vec::new();
     for table in answer.tables {
         let names: Vec<String> = table.columns.into_iter().map(|column| column.name).collect();
         for values in table.rows {
-            let row: Row = names.iter().cloned().zip(values).collect();
+            // The names of the columns are repeated in every row, and in the attributes that are made of it.
+            let repeated = names.iter().take(values.len()).map(|name| 2 * name.len() as u64 + ROW_MEMBER);
+            room.take(repeated.sum())?;
+            let mut row: Row = names.iter().cloned().zip(values).collect();
+            unfold(&mut row, room)?;
             let is_event = ["trace", "exception", "customEvent"].contains(&text(&row, "itemType"));
             if is_event || id(text(&row, "id")).is_empty() {
                 events.entry(parent(&row)).or_default().push(event(&row)?);
@@ -181,6 +196,19 @@ fn read(answer: Tables) -> Result<ExportTraceServiceRequest, String> {
         collected.add(&service, ScopeName::default(), span, resource);
     }
     Ok(collected.into_request())
+}
+
+/// Puts the custom dimensions in the place of the text that they are written as.
+fn unfold(row: &mut Row, room: &mut impl Room) -> Result<(), DecodeError> {
+    let Some(custom) = row.get_mut(CUSTOM) else { return Ok(()) };
+    if let Value::String(written) = custom {
+        *custom = match decode::json::<Row>(written.as_bytes(), room) {
+            Ok(fields) => Value::Object(fields),
+            Err(DecodeError::Malformed(_)) => Value::Null,
+            Err(short) => return Err(short),
+        };
+    }
+    Ok(())
 }
 
 fn text<'r>(row: &'r Row, name: &str) -> &'r str {
@@ -248,11 +276,8 @@ fn event(row: &Row) -> Result<Event, String> {
 
 /// The custom dimensions, which a user set, and the other columns that have a value.
 fn attributes(row: &Row) -> Vec<KeyValue> {
-    let custom = match row.get("customDimensions") {
-        Some(Value::String(written)) => serde_json::from_str(written).unwrap_or_default(),
-        Some(Value::Object(fields)) => fields.clone(),
-        _ => Map::new(),
-    };
+    let none = Map::new();
+    let custom = row.get(CUSTOM).and_then(Value::as_object).unwrap_or(&none);
     let is_set = |value: &Value| !value.is_null() && *value != "";
     let columns = row.iter().filter(|(name, value)| {
         !OWN.contains(&name.as_str()) && is_set(value) && !custom.contains_key(name.as_str())

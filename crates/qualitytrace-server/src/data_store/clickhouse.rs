@@ -2,6 +2,7 @@
 //!
 //! The table has texts only, so attributes that were numbers are read as texts.
 
+use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
@@ -13,10 +14,13 @@ use reqwest::Method;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use super::answers::Answers;
 use super::error::FetchError;
 use super::http::{Answer, Http, Settings};
 use super::received::Received;
 use super::spans::kind;
+use crate::budget::Lease;
+use crate::decode;
 use crate::trace_files::collected::{self, Collected};
 use crate::trace_files::ids;
 use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
@@ -24,7 +28,7 @@ use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
 /// Its name in messages.
 pub(super) const NAME: &str = "ClickHouse";
 /// Rows of one page.
-const PAGE: usize = 5_000;
+const PAGE: usize = 2_000;
 /// A page of the spans of a trace, in the order of their ids.
 const QUERY: &str = "\
 SELECT SpanId, ParentSpanId, TraceState, SpanName, SpanKind, ServiceName, ResourceAttributes, ScopeName, ScopeVersion, \
@@ -91,7 +95,7 @@ struct Row {
 
 impl ClickHouse {
     /// Creates the client.
-    pub(super) fn new(table: &Definition, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+    pub(super) fn new(table: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
         let none: [(String, Text); 0] = [];
         let settings = Settings {
             name: NAME,
@@ -100,7 +104,7 @@ impl ClickHouse {
             headers: &none,
             certificates: Certificates { verify: true, ..Certificates::default() },
         };
-        Ok(Self { http: Http::new(&settings, gate, limit)?, table: table.clone() })
+        Ok(Self { http: Http::new(&settings, gate, answers)?, table: table.clone() })
     }
 
     /// The peer, for messages.
@@ -114,10 +118,16 @@ impl ClickHouse {
         let mut after = String::new();
         loop {
             let answer = self.ask(&trace, &after).await?;
-            let rows = rows(&answer.body).map_err(|cause| self.http.foreign(&cause))?;
-            let (count, last) = (rows.len(), rows.last().map(|row| row.span_id.clone()));
-            if received.is_new(&answer.body) {
-                received.add(spans(rows).map_err(|cause| self.http.foreign(&cause))?).await?;
+            let is_new = received.is_new(&answer.body);
+            let read = |body: Bytes, lease: &mut Lease| {
+                // One document on each line.
+                let rows: Vec<Row> = decode::json_documents(&body, lease)?;
+                let (count, last) = (rows.len(), rows.last().map(|row| row.span_id.clone()));
+                Ok((count, last, spans(rows)?))
+            };
+            let ((count, last, spans), _lease) = self.http.decode(answer, read).await?;
+            if is_new {
+                received.add(spans).await?;
             }
             match last {
                 Some(last) if count >= PAGE && last > after => after = last,
@@ -163,12 +173,6 @@ fn quoted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
 
 fn integer(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
-}
-
-/// Reads the rows of a page: one JSON document on each line.
-fn rows(body: &[u8]) -> Result<Vec<Row>, String> {
-    let rows = serde_json::Deserializer::from_slice(body).into_iter::<Row>();
-    rows.map(|row| row.map_err(|error| error.to_string())).collect()
 }
 
 /// Converts rows to spans.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use qualitytrace_core::definition::source::{Source, Tempo};
 use tokio::time::{Instant, timeout_at};
 
-use super::{DataStore, FetchError};
+use super::{DataStore, DataStores, FetchError};
 use crate::trigger::{Endpoint, Failure, Gate, Reason};
 
 /// How long the whole test may take.
@@ -42,14 +42,27 @@ impl Progress {
     };
 }
 
-/// Tests the connection to a data store.
-pub(crate) async fn check(source: &Source, gate: &Gate, limit: u64) -> Progress {
+impl DataStores {
+    /// Tests the connection to a data store.
+    pub(crate) async fn check(&self, source: &Source) -> Progress {
+        let (terms, deadline) = (self.terms(), Instant::now() + LIMIT);
+        let opened = timeout_at(deadline, self.open(source, &terms)).await;
+        let opened = opened.unwrap_or_else(|_| Err(late(source.kind()).failure));
+        check(source, opened, &terms.gate, deadline).await
+    }
+}
+
+async fn check(
+    source: &Source,
+    opened: Result<DataStore, Failure>,
+    gate: &Gate,
+    deadline: Instant,
+) -> Progress {
     let mut progress = Progress::NONE;
     if source.is_received() {
         return progress;
     }
-    let deadline = Instant::now() + LIMIT;
-    let store = match DataStore::new(source, gate, limit) {
+    let store = match opened {
         Ok(store) => store,
         Err(failure) => {
             let message = "the settings of the data store do not make a connection".to_owned();

@@ -10,13 +10,14 @@ use futures_util::StreamExt as _;
 use reqsign_core::{Context, Error, FileRead, HttpSend, OsEnv};
 
 use super::http::USER_AGENT;
+use crate::files::{self, CREDENTIAL_BYTES};
 use crate::trigger::{Certificates, Failure, Gate, Resolver};
 
 /// How long a connection may take: on another machine than one of the cloud, nothing answers.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a request for credentials may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// The longest file and the longest answer.
+/// The longest answer.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Returns what the search for credentials may use.
@@ -65,11 +66,8 @@ struct Files;
 impl FileRead for Files {
     async fn file_read(&self, path: &str) -> reqsign_core::Result<Vec<u8>> {
         let wrong = |cause: String| Error::config_invalid(format!("`{path}` cannot be read: {cause}"));
-        let file = tokio::fs::metadata(path).await.map_err(|error| wrong(error.to_string()))?;
-        if !file.is_file() || file.len() > MAX_BYTES as u64 {
-            return Err(wrong("it is no short file".to_owned()));
-        }
-        tokio::fs::read(path).await.map_err(|error| wrong(error.to_string()))
+        let read = files::read_aside(path.into(), CREDENTIAL_BYTES).await;
+        read.map_err(|error| wrong(error.to_string()))
     }
 }
 

@@ -9,7 +9,8 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 use serde_json::{Map, Value};
 
-use super::spans::{flattened, kind, rfc3339};
+use super::spans::{flattened, flattened_weight, kind, rfc3339};
+use crate::decode::{DecodeError, Room};
 use crate::trace_files::collected::{self, Collected, ScopeName};
 use crate::trace_files::ids;
 
@@ -20,7 +21,11 @@ const RESOURCE: [&str; 8] =
 const LABELS: [&str; 2] = ["labels.", "numeric_labels."];
 
 /// Converts documents to spans.
-pub(super) fn read(documents: &[Map<String, Value>]) -> Result<ExportTraceServiceRequest, String> {
+pub(super) fn read(
+    documents: &[Map<String, Value>],
+    room: &mut impl Room,
+) -> Result<ExportTraceServiceRequest, DecodeError> {
+    room.take(documents.iter().map(flattened_weight).sum())?;
     let mut collected = Collected::default();
     for document in documents {
         let fields = flattened(document);

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use http::Uri;
 use http::uri::PathAndQuery;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use qualitytrace_core::definition::source::GrpcClient;
 use qualitytrace_telemetry::codec::Verbatim;
@@ -14,9 +15,13 @@ use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
+use super::answers::{Answers, short_of_memory};
 use super::error::FetchError;
 use super::http::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, unanswered};
 use super::tls;
+use crate::budget::Lease;
+use crate::decode::{DecodeError, decoded};
+use crate::otlp::weight::decode_traces;
 use crate::trigger::{
     Endpoint, Failure, Gate, Reason, Role, Security, append_metadata, grpc_client, transport_failure,
 };
@@ -32,17 +37,17 @@ pub(super) struct Grpc {
     metadata: MetadataMap,
     compression: Option<CompressionEncoding>,
     gate: Gate,
-    limit: usize,
+    answers: Answers,
     connected: Mutex<Option<TonicClient<Channel>>>,
 }
 
 impl Grpc {
-    /// Creates the client. A message may have `limit` bytes.
+    /// Creates the client.
     pub(super) fn new(
         name: &'static str,
         client: &GrpcClient,
         gate: &Gate,
-        limit: u64,
+        answers: &Answers,
     ) -> Result<Self, Failure> {
         let endpoint = endpoint(name, &client.endpoint)?;
         gate.host(&endpoint.host)?;
@@ -63,7 +68,7 @@ impl Grpc {
             metadata,
             compression: compression(name, &client.compression)?,
             gate: gate.clone(),
-            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            answers: answers.clone(),
             connected: Mutex::default(),
         })
     }
@@ -94,13 +99,31 @@ impl Grpc {
         }
     }
 
+    /// Decodes the spans of a message. What they become takes memory of the lease that is returned.
+    pub(super) async fn spans(
+        &self,
+        message: Bytes,
+    ) -> Result<(ExportTraceServiceRequest, Lease), FetchError> {
+        let mut lease = self.answers.lease(&self.endpoint)?;
+        let short = |error| short_of_memory(&self.endpoint, error);
+        lease.grow(message.len() as u64).map_err(|error| short(error.into()))?;
+        decoded(message, lease, decode_traces).await.map_err(|error| match error {
+            DecodeError::Malformed(cause) => {
+                let cause = format!("it answers with something else than spans: {cause}");
+                Failure::at(&self.endpoint, Reason::Protocol, &cause).into()
+            }
+            DecodeError::TooLarge { .. } | DecodeError::Busy => short(error),
+        })
+    }
+
     /// Returns the connected client.
     async fn client(&self) -> Result<TonicClient<Channel>, FetchError> {
         let known = self.connected.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known {
             return Ok(known);
         }
-        let connecting = grpc_client(&self.endpoint, &self.security, self.limit, &self.gate);
+        let limit = usize::try_from(self.answers.limit).unwrap_or(usize::MAX);
+        let connecting = grpc_client(&self.endpoint, &self.security, limit, &self.gate);
         let client = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(client) => client.map_err(|failure| self.advised(failure))?,
             Err(_) => {

@@ -10,10 +10,14 @@ use qualitytrace_core::definition::source::Tls;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, Url};
+use serde::de::DeserializeOwned;
 use url::Host;
 
+use super::answers::{Answers, short_of_memory};
 use super::error::FetchError;
 use super::tls;
+use crate::budget::Lease;
+use crate::decode::{self, DecodeError, decoded};
 use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason, Resolver, Role};
 
 /// How long a connection may take.
@@ -51,7 +55,7 @@ pub(super) struct Http {
     base: Url,
     headers: HeaderMap,
     endpoint: Endpoint,
-    limit: u64,
+    answers: Answers,
 }
 
 /// An answer whose status is no error, or 404.
@@ -60,6 +64,8 @@ pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) content_type: String,
     pub(super) body: Bytes,
+    /// The memory of the body.
+    lease: Lease,
 }
 
 impl Answer {
@@ -70,8 +76,8 @@ impl Answer {
 }
 
 impl Http {
-    /// Creates the client. An answer may have `limit` bytes.
-    pub(super) fn new(settings: &Settings<'_>, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+    /// Creates the client.
+    pub(super) fn new(settings: &Settings<'_>, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
         let Settings { name, setting, certificates, .. } = settings;
         let mut base = parse(settings.url, name, setting)?;
         let endpoint = endpoint(&base, settings.name, settings.setting);
@@ -100,7 +106,7 @@ impl Http {
             .redirect(Policy::none())
             .build()
             .map_err(|error| Failure::invalid(format!("no client can be made for {name}: {error}")))?;
-        Ok(Self { client, base, headers: header_map(settings.headers)?, endpoint, limit })
+        Ok(Self { client, base, headers: header_map(settings.headers)?, endpoint, answers: answers.clone() })
     }
 
     /// The peer, for messages.
@@ -149,20 +155,53 @@ impl Http {
             value.unwrap_or_default().to_owned()
         };
         let (content_type, retry_after) = (header(CONTENT_TYPE), seconds(&header(RETRY_AFTER)));
-        let mut body = BytesMut::new();
+        let (mut body, mut lease) = (BytesMut::new(), self.lease()?);
         let mut stream = response.bytes_stream();
         while let Some(data) = stream.next().await {
             let data = data.map_err(failed)?;
-            if (body.len() + data.len()) as u64 > self.limit {
+            if (body.len() + data.len()) as u64 > self.answers.limit {
                 let cause = "raise `limits.decompressedBytes`";
                 return Err(Failure::at(&self.endpoint, Reason::TooLarge, cause).into());
             }
             body.extend_from_slice(&data);
+            let grown = (body.capacity() as u64).saturating_sub(lease.bytes());
+            lease.grow(grown).map_err(|short| self.undecoded(short.into()))?;
         }
         if status.is_success() || status == StatusCode::NOT_FOUND {
-            return Ok(Answer { status, content_type, body: body.freeze() });
+            return Ok(Answer { status, content_type, body: body.freeze(), lease });
         }
         Err(self.refused(status, &body, retry_after))
+    }
+
+    /// Returns memory for what is decoded: nothing yet.
+    pub(super) fn lease(&self) -> Result<Lease, FetchError> {
+        self.answers.lease(&self.endpoint)
+    }
+
+    /// Decodes an answer. What it becomes takes memory of the lease that is returned.
+    pub(super) async fn decode<T: Send + 'static>(
+        &self,
+        answer: Answer,
+        decode: impl FnOnce(Bytes, &mut Lease) -> Result<T, DecodeError> + Send + 'static,
+    ) -> Result<(T, Lease), FetchError> {
+        let decoded = decoded(answer.body, answer.lease, decode).await;
+        decoded.map_err(|error| self.undecoded(error))
+    }
+
+    /// Decodes an answer in JSON.
+    pub(super) async fn json<T: DeserializeOwned + Send + 'static>(
+        &self,
+        answer: Answer,
+    ) -> Result<(T, Lease), FetchError> {
+        self.decode(answer, |body, lease| decode::json(&body, lease)).await
+    }
+
+    /// Describes an answer that was not decoded.
+    pub(super) fn undecoded(&self, error: DecodeError) -> FetchError {
+        match error {
+            DecodeError::Malformed(cause) => self.foreign(&cause),
+            DecodeError::TooLarge { .. } | DecodeError::Busy => short_of_memory(&self.endpoint, error),
+        }
     }
 
     /// Describes an answer that is an error.

@@ -1,13 +1,17 @@
 //! Jaeger: its query service over gRPC (`jaeger.api_v3`), or its HTTP API.
 
+use bytes::Bytes;
 use qualitytrace_core::definition::source::GrpcClient;
+use serde_json::{Map, Value};
 
+use super::answers::Answers;
 use super::error::FetchError;
 use super::grpc::Grpc;
 use super::http::{self, Http, Settings};
 use super::otlp_json;
 use super::received::Received;
-use crate::trigger::{Endpoint, Failure, Gate};
+use crate::budget::Lease;
+use crate::trigger::{Endpoint, Failure, Gate, Reason};
 
 /// Its name in messages.
 pub(super) const NAME: &str = "Jaeger";
@@ -31,9 +35,9 @@ struct GetTraceRequest {
 
 impl Jaeger {
     /// Creates the client. An endpoint with `http://` or `https://` is that of the HTTP API.
-    pub(super) fn new(client: &GrpcClient, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+    pub(super) fn new(client: &GrpcClient, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
         if !is_http(&client.endpoint) {
-            return Ok(Self::Grpc(Box::new(Grpc::new(NAME, client, gate, limit)?)));
+            return Ok(Self::Grpc(Box::new(Grpc::new(NAME, client, gate, answers)?)));
         }
         let settings = Settings {
             name: NAME,
@@ -42,7 +46,7 @@ impl Jaeger {
             headers: &client.headers,
             certificates: http::certificates(client.tls.as_ref(), gate)?,
         };
-        Ok(Self::Http(Box::new(Http::new(&settings, gate, limit)?)))
+        Ok(Self::Http(Box::new(Http::new(&settings, gate, answers)?)))
     }
 
     /// The peer, for messages.
@@ -60,7 +64,10 @@ impl Jaeger {
             Self::Grpc(client) => {
                 let mut messages = client.call(GET_TRACE, &GetTraceRequest { trace_id }).await?;
                 while let Some(message) = messages.next().await? {
-                    received.add_encoded(message).await?;
+                    if received.is_new(&message) {
+                        let (spans, _lease) = client.spans(message).await?;
+                        received.add(spans).await?;
+                    }
                 }
                 Ok(())
             }
@@ -68,16 +75,17 @@ impl Jaeger {
                 let answer = client.get(&format!("/api/v3/traces/{trace_id}"), &[]).await?;
                 if answer.is_missing() {
                     // Its own 404 is JSON; that of another server, or of an older Jaeger, is not.
-                    return match serde_json::from_slice::<serde_json::Value>(&answer.body) {
-                        Ok(told) if told.get("error").is_some() => Ok(()),
+                    return match client.json::<Map<String, Value>>(answer).await {
+                        Ok((told, _lease)) if told.contains_key("error") => Ok(()),
                         _ => Err(client.foreign("it does not have `/api/v3/traces`")),
                     };
                 }
                 if !received.is_new(&answer.body) {
                     return Ok(());
                 }
-                let read = otlp_json::read(&answer.body);
-                received.add(read.map_err(|cause| client.foreign(&cause))?).await
+                let read = |body: Bytes, lease: &mut Lease| otlp_json::read(&body, lease);
+                let (spans, _lease) = client.decode(answer, read).await?;
+                received.add(spans).await
             }
         }
     }
@@ -93,14 +101,17 @@ impl Jaeger {
             }
             Self::Http(client) => {
                 let answer = client.get(SERVICES, &[]).await?;
-                // The list is left out while it is empty.
-                let is_it =
-                    serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&answer.body)
-                        .is_ok_and(|told| told.is_empty() || told.contains_key("services"));
-                if answer.is_missing() || !is_it {
-                    return Err(client.foreign(&format!("it does not have `{SERVICES}`")));
+                let is_missing = answer.is_missing();
+                match client.json::<Map<String, Value>>(answer).await {
+                    // The list is left out while it is empty.
+                    Ok((told, _lease))
+                        if !is_missing && (told.is_empty() || told.contains_key("services")) =>
+                    {
+                        Ok(())
+                    }
+                    Err(error) if error.failure.reason == Reason::TooLarge => Err(error),
+                    _ => Err(client.foreign(&format!("it does not have `{SERVICES}`"))),
                 }
-                Ok(())
             }
         }
     }

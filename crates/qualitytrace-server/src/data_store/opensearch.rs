@@ -9,7 +9,8 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 use serde_json::{Map, Value, json};
 
-use super::spans::{attributes, flattened, kind, rfc3339};
+use super::spans::{attributes, flattened, flattened_weight, kind, rfc3339};
+use crate::decode::{DecodeError, Room};
 use crate::trace_files::collected::{self, Collected, ScopeName};
 use crate::trace_files::{ids, jaeger};
 
@@ -18,7 +19,11 @@ const SPAN_PREFIX: &str = "span.attributes.";
 const RESOURCE_PREFIX: &str = "resource.attributes.";
 
 /// Converts documents to spans.
-pub(super) fn read(documents: Vec<Map<String, Value>>) -> Result<ExportTraceServiceRequest, String> {
+pub(super) fn read(
+    documents: Vec<Map<String, Value>>,
+    room: &mut impl Room,
+) -> Result<ExportTraceServiceRequest, DecodeError> {
+    room.take(documents.iter().map(flattened_weight).sum())?;
     let (mut of_jaeger, others): (Vec<_>, Vec<_>) =
         documents.into_iter().partition(|document| document.contains_key("operationName"));
     let mut collected = Collected::default();
@@ -30,9 +35,10 @@ pub(super) fn read(documents: Vec<Map<String, Value>>) -> Result<ExportTraceServ
     if !of_jaeger.is_empty() {
         of_jaeger.iter_mut().for_each(respell_jaeger);
         let document = json!({ "data": [{ "spans": of_jaeger }] }).to_string();
-        let (more, refused) = jaeger::read(document.as_bytes()).map_err(|error| error.to_string())?;
-        if let Some(problem) = refused.problems.first() {
-            return Err(problem.reason.clone());
+        drop(of_jaeger);
+        let (more, refused) = jaeger::read(document.as_bytes(), room)?;
+        if let Some(problem) = refused.problems.into_iter().next() {
+            return Err(problem.reason.into());
         }
         request.resource_spans.extend(more.resource_spans);
     }
@@ -187,11 +193,12 @@ mod tests {
     use qualitytrace_core::value::Value as Core;
 
     use super::*;
+    use crate::decode::Allowance;
     use crate::otlp::convert;
 
     fn one(document: Value) -> trace::Span {
         let Value::Object(document) = document else { panic!("no object") };
-        convert::spans(read(vec![document]).unwrap()).remove(0).1
+        convert::spans(read(vec![document], &mut Allowance::new(1 << 20)).unwrap()).remove(0).1
     }
 
     /// A document as Jaeger 2.13 writes it, with these tags of the span and of its process.

@@ -7,7 +7,6 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message as _;
@@ -94,19 +93,6 @@ impl<'a> Received<'a> {
         }
         self.answers.push(hash);
         true
-    }
-
-    /// Adds an encoded `TracesData`, or any message whose first field is the same.
-    pub(crate) async fn add_encoded(&mut self, message: Bytes) -> Result<(), FetchError> {
-        if !self.is_new(&message) {
-            return Ok(());
-        }
-        compute::give_way().await;
-        let request = ExportTraceServiceRequest::decode(message).map_err(|error| {
-            let message = format!("{} answers with something else than spans: {error}", self.sender);
-            Failure::told(Reason::Protocol, message)
-        })?;
-        self.add(request).await
     }
 
     /// Adds spans.

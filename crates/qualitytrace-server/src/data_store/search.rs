@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use qualitytrace_core::definition::Text;
 use qualitytrace_core::definition::source::SearchIndex;
@@ -12,10 +13,13 @@ use reqwest::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::answers::Answers;
 use super::error::FetchError;
 use super::http::{Answer, Http, MAX_PAGES, Settings};
 use super::received::Received;
 use super::{elastic, opensearch};
+use crate::budget::Lease;
+use crate::decode::{self, DecodeError, Room};
 use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
 
 /// Documents of one page.
@@ -52,10 +56,11 @@ impl Layout {
     pub(super) fn read(
         self,
         documents: Vec<Map<String, Value>>,
-    ) -> Result<ExportTraceServiceRequest, String> {
+        room: &mut impl Room,
+    ) -> Result<ExportTraceServiceRequest, DecodeError> {
         match self {
-            Self::OpenSearch => opensearch::read(documents),
-            Self::ElasticApm => elastic::read(&documents),
+            Self::OpenSearch => opensearch::read(documents, room),
+            Self::ElasticApm => elastic::read(&documents, room),
         }
     }
 }
@@ -106,8 +111,8 @@ struct Hit {
 
 impl Page {
     /// Parses an answer.
-    pub(super) fn read(body: &[u8]) -> Result<Self, String> {
-        serde_json::from_slice(body).map_err(|error| error.to_string())
+    pub(super) fn read(body: &[u8], room: &mut impl Room) -> Result<Self, DecodeError> {
+        decode::json(body, room)
     }
 
     /// Why the answer has not all documents that match, if it does not.
@@ -134,7 +139,12 @@ impl Page {
 
 impl Search {
     /// Creates the client.
-    pub(super) fn new(layout: Layout, index: &SearchIndex, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+    pub(super) fn new(
+        layout: Layout,
+        index: &SearchIndex,
+        gate: &Gate,
+        answers: &Answers,
+    ) -> Result<Self, Failure> {
         let name = layout.name();
         let addresses = index.addresses.as_deref().unwrap_or_default();
         if addresses.iter().all(|address| address.trim().is_empty()) {
@@ -161,7 +171,7 @@ impl Search {
                 headers: &none,
                 certificates: certificates.clone(),
             };
-            Http::new(&settings, gate, limit)
+            Http::new(&settings, gate, answers)
         });
         let login = (!index.username.is_empty()).then(|| (index.username.clone(), index.password.clone()));
         Ok(Self {
@@ -208,24 +218,26 @@ impl Search {
         if !received.is_new(&answer.body) {
             return Ok(());
         }
-        let page = self.page(&answer)?;
-        if !page.has_more() {
+        let page = self.page(answer).await?;
+        if !page.0.has_more() {
             return self.add(page, received).await;
         }
+        // Its memory is given back before the same documents come again.
+        drop(page);
         let answer = self.post(&format!("{path}?scroll={SCROLL}"), &query).await?;
-        let mut page = self.page(&answer)?;
+        let mut page = self.page(answer).await?;
         for _ in 0..MAX_PAGES {
-            let scroll = page.scroll.take();
-            if page.hits.hits.is_empty() {
+            let scroll = page.0.scroll.take();
+            if page.0.hits.hits.is_empty() {
                 self.end(scroll).await;
                 return Ok(());
             }
             self.add(page, received).await?;
             let Some(scroll) = scroll else { return Ok(()) };
             let next = json!({ "scroll": SCROLL, "scroll_id": scroll });
-            page = self.page(&self.post("/_search/scroll", &next).await?)?;
+            page = self.page(self.post("/_search/scroll", &next).await?).await?;
         }
-        self.end(page.scroll).await;
+        self.end(page.0.scroll).await;
         Err(self.node().endless())
     }
 
@@ -244,18 +256,23 @@ impl Search {
         if answer.is_missing() {
             return Err(self.no_index());
         }
-        self.page(&answer).map(|_| ())
+        self.page(answer).await.map(|_| ())
     }
 
-    async fn add(&self, page: Page, received: &mut Received<'_>) -> Result<(), FetchError> {
-        let read = self.layout.read(page.into_documents());
-        received.add(read.map_err(|cause| self.node().foreign(&cause))?).await
+    async fn add(
+        &self,
+        (page, mut lease): (Page, Lease),
+        received: &mut Received<'_>,
+    ) -> Result<(), FetchError> {
+        let read = self.layout.read(page.into_documents(), &mut lease);
+        received.add(read.map_err(|error| self.node().undecoded(error))?).await
     }
 
     /// Reads a page. One that has a part of the documents is none: what it lacks would be taken for absent.
-    fn page(&self, answer: &Answer) -> Result<Page, FetchError> {
-        let page = Page::read(&answer.body).map_err(|cause| self.node().foreign(&cause))?;
-        let Some(gap) = page.gap() else { return Ok(page) };
+    async fn page(&self, answer: Answer) -> Result<(Page, Lease), FetchError> {
+        let read = |body: Bytes, lease: &mut Lease| Page::read(&body, lease);
+        let (page, lease) = self.node().decode(answer, read).await?;
+        let Some(gap) = page.gap() else { return Ok((page, lease)) };
         let (named, index) = (self.endpoint().named(), &self.index);
         let message = format!(
             "{named} has not read all of `{index}`: {gap}; repair these indices, or name others in the data store's `index`"

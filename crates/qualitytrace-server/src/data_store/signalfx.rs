@@ -1,5 +1,6 @@
 //! SignalFx (Splunk): a trace is a list of segments, each of which is fetched.
 
+use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status};
@@ -9,10 +10,13 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Map, Number, Value};
 
+use super::answers::Answers;
 use super::error::FetchError;
 use super::http::{Answer, Http, Settings};
 use super::received::Received;
 use super::spans::{kind, rfc3339};
+use crate::budget::Lease;
+use crate::decode::{self, DecodeError, Room};
 use crate::trace_files::collected::{self, Collected, ScopeName};
 use crate::trace_files::{ids, numbers};
 use crate::trigger::{Certificates, Endpoint, Failure, Gate};
@@ -44,7 +48,7 @@ struct Segment {
 
 impl SignalFx {
     /// Creates the client.
-    pub(super) fn new(signalfx: &Definition, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+    pub(super) fn new(signalfx: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
         let usual = format!("https://api.{}.signalfx.com", signalfx.realm.trim());
         let url = if signalfx.url.trim().is_empty() { &usual } else { &signalfx.url };
         let none: [(String, Text); 0] = [];
@@ -55,7 +59,7 @@ impl SignalFx {
             headers: &none,
             certificates: Certificates { verify: true, ..Certificates::default() },
         };
-        Ok(Self { http: Http::new(&settings, gate, limit)?, token: signalfx.token.trim().to_owned() })
+        Ok(Self { http: Http::new(&settings, gate, answers)?, token: signalfx.token.trim().to_owned() })
     }
 
     /// The peer, for messages.
@@ -70,15 +74,16 @@ impl SignalFx {
         if answer.is_missing() {
             return Ok(());
         }
-        let times: Vec<i64> = serde_json::from_slice(&answer.body)
-            .map_err(|error| self.http.foreign(&format!("its list of segments: {error}")))?;
+        let (times, _lease) = self.http.json::<Vec<i64>>(answer).await?;
         for time in times {
             let answer = self.get(&format!("/v2/apm/trace/{trace}/{time}")).await?;
             if answer.is_missing() {
                 return Err(self.http.pending(&format!("the segment {time}")));
             }
             if received.is_new(&answer.body) {
-                received.add(read(&answer.body).map_err(|cause| self.http.foreign(&cause))?).await?;
+                let read = |body: Bytes, lease: &mut Lease| read(&body, lease);
+                let (spans, _lease) = self.http.decode(answer, read).await?;
+                received.add(spans).await?;
             }
         }
         Ok(())
@@ -97,8 +102,8 @@ impl SignalFx {
 }
 
 /// Converts the spans of a segment. A tag of the span wins over one of its process.
-pub(super) fn read(body: &[u8]) -> Result<ExportTraceServiceRequest, String> {
-    let segments: Vec<Segment> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+pub(super) fn read(body: &[u8], room: &mut impl Room) -> Result<ExportTraceServiceRequest, DecodeError> {
+    let segments: Vec<Segment> = decode::json(body, room)?;
     let mut collected = Collected::default();
     for segment in segments {
         let process = segment.process_tags.clone().unwrap_or_default();

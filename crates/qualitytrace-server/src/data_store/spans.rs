@@ -29,6 +29,21 @@ pub(super) fn kind(text: &str) -> SpanKind {
     }
 }
 
+/// Copies of a name at one time: flattened, in attributes, and in the key of a resource.
+const COPIES: u64 = 6;
+
+/// Returns what the names take when a document is flattened: the name of an object is repeated for each of its members.
+pub(super) fn flattened_weight(fields: &Map<String, Value>) -> u64 {
+    fn names(prefix: u64, fields: &Map<String, Value>) -> u64 {
+        let of = |(key, value): (&String, &Value)| {
+            let name = prefix + 1 + key.len() as u64;
+            prefix + value.as_object().map_or(0, |inner| names(name, inner))
+        };
+        fields.iter().map(of).sum()
+    }
+    COPIES * names(0, fields)
+}
+
 /// Flattens objects into names with dots; lists keep their JSON. The depth is that of the JSON, which its parser limits.
 pub(super) fn flattened(fields: &Map<String, Value>) -> Vec<(String, Value)> {
     fn add(prefix: &str, fields: &Map<String, Value>, out: &mut Vec<(String, Value)>) {

@@ -13,10 +13,12 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::answers::Answers;
 use super::error::FetchError;
 use super::http::{Answer, Http, MAX_PAGES, Settings};
 use super::received::Received;
 use super::spans::{kind, rfc3339};
+use crate::budget::Lease;
 use crate::trace_files::collected::{self, Collected, ScopeName};
 use crate::trace_files::ids;
 use crate::trigger::{Certificates, Endpoint, Failure, Gate};
@@ -114,7 +116,7 @@ struct Attribute {
 
 impl SumoLogic {
     /// Creates the client.
-    pub(super) fn new(sumo: &Definition, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+    pub(super) fn new(sumo: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
         let none: [(String, Text); 0] = [];
         let settings = Settings {
             name: NAME,
@@ -123,7 +125,7 @@ impl SumoLogic {
             headers: &none,
             certificates: Certificates { verify: true, ..Certificates::default() },
         };
-        let http = Http::new(&settings, gate, limit)?;
+        let http = Http::new(&settings, gate, answers)?;
         Ok(Self { http, access_id: sumo.access_id.clone(), access_key: sumo.access_key.clone() })
     }
 
@@ -143,13 +145,13 @@ impl SumoLogic {
             if answer.is_missing() {
                 return Ok(());
             }
-            let page: Page = self.read(&answer)?;
+            let (page, _lease) = self.http.json::<Page>(answer).await?;
             for summary in page.span_page {
                 let id = ids::span("id", &summary.id).map_err(|cause| self.http.foreign(&cause))?;
                 if received.knows(&id) {
                     continue;
                 }
-                let details = match self.details(&path, &summary.id).await {
+                let (details, _lease) = match self.details(&path, &summary.id).await {
                     Ok(details) => details,
                     // The service allows few requests: what was fetched is not fetched again.
                     Err(error) => {
@@ -173,22 +175,18 @@ impl SumoLogic {
         self.get(&path, &[("limit", PAGE)]).await.map(|_| ())
     }
 
-    async fn details(&self, path: &str, id: &str) -> Result<Details, FetchError> {
+    async fn details(&self, path: &str, id: &str) -> Result<(Details, Lease), FetchError> {
         let answer = self.get(&format!("{path}/{id}"), &[]).await?;
         if answer.is_missing() {
             Err(self.http.pending(&format!("the span {id}")))
         } else {
-            self.read(&answer)
+            self.http.json(answer).await
         }
     }
 
     async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Answer, FetchError> {
         let request = self.http.request(Method::GET, path).query(query);
         self.http.send(request.basic_auth(&self.access_id, Some(&self.access_key))).await
-    }
-
-    fn read<T: serde::de::DeserializeOwned>(&self, answer: &Answer) -> Result<T, FetchError> {
-        serde_json::from_slice(&answer.body).map_err(|error| self.http.foreign(&error.to_string()))
     }
 }
 

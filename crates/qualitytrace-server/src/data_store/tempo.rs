@@ -2,16 +2,19 @@
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use prost::Message as _;
 use qualitytrace_core::definition::source::Tempo as Definition;
 use reqwest::Method;
 use reqwest::header::ACCEPT;
 
+use super::answers::Answers;
 use super::error::FetchError;
 use super::grpc::Grpc;
 use super::http::{self, Http, Settings};
 use super::otlp_json;
 use super::received::Received;
+use crate::budget::Lease;
+use crate::decode::{DecodeError, Room, flat_protobuf};
+use crate::otlp::weight::decode_traces;
 use crate::trigger::{Endpoint, Failure, Gate, Reason};
 
 /// Its name in messages.
@@ -55,9 +58,9 @@ impl TraceByIdRequest {
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct TraceByIdResponse {
-    /// Its only field is the list of resources.
-    #[prost(message, optional, tag = "1")]
-    trace: Option<ExportTraceServiceRequest>,
+    /// A message whose only field is the list of resources.
+    #[prost(bytes = "bytes", tag = "1")]
+    trace: Bytes,
     /// 0 for the whole trace, 1 for a part of it: it is larger than Tempo may answer.
     #[prost(int32, tag = "3")]
     status: i32,
@@ -67,9 +70,9 @@ struct TraceByIdResponse {
 
 impl Tempo {
     /// Creates the client.
-    pub(super) fn new(tempo: &Definition, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+    pub(super) fn new(tempo: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
         match tempo {
-            Definition::Grpc(client) => Ok(Self::Grpc(Box::new(Grpc::new(NAME, client, gate, limit)?))),
+            Definition::Grpc(client) => Ok(Self::Grpc(Box::new(Grpc::new(NAME, client, gate, answers)?))),
             Definition::Http(client) => {
                 let settings = Settings {
                     name: NAME,
@@ -78,7 +81,7 @@ impl Tempo {
                     headers: &client.headers,
                     certificates: http::certificates(client.tls.as_ref(), gate)?,
                 };
-                Ok(Self::Http(Box::new(Http::new(&settings, gate, limit)?)))
+                Ok(Self::Http(Box::new(Http::new(&settings, gate, answers)?)))
             }
             Definition::Unset => Err(Failure::told(
                 Reason::Invalid,
@@ -107,14 +110,15 @@ impl Tempo {
                     if !received.is_new(&message) {
                         continue;
                     }
-                    let answer = TraceByIdResponse::decode(message).map_err(|error| {
+                    let answer = flat_protobuf::<TraceByIdResponse>(message).map_err(|error| {
                         let cause = format!("it is no trace: {error}");
                         Failure::at(client.endpoint(), Reason::Protocol, &cause)
                     })?;
                     if answer.status != 0 {
                         return Err(Failure::at(client.endpoint(), Reason::TooLarge, &answer.message).into());
                     }
-                    received.add(answer.trace.unwrap_or_default()).await?;
+                    let (spans, _lease) = client.spans(answer.trace).await?;
+                    received.add(spans).await?;
                 }
                 Ok(())
             }
@@ -125,8 +129,10 @@ impl Tempo {
                 if answer.is_missing() || !received.is_new(&answer.body) {
                     return Ok(());
                 }
-                let read = read(&answer.content_type, answer.body);
-                received.add(read.map_err(|cause| client.foreign(&cause))?).await
+                let content_type = answer.content_type.clone();
+                let read = move |body: Bytes, lease: &mut Lease| read(&content_type, body, lease);
+                let (spans, _lease) = client.decode(answer, read).await?;
+                received.add(spans).await
             }
         }
     }
@@ -151,9 +157,13 @@ impl Tempo {
 }
 
 /// Reads the spans of an answer over HTTP.
-pub(crate) fn read(content_type: &str, body: Bytes) -> Result<ExportTraceServiceRequest, String> {
+pub(crate) fn read(
+    content_type: &str,
+    body: Bytes,
+    room: &mut impl Room,
+) -> Result<ExportTraceServiceRequest, DecodeError> {
     if content_type.split(';').next().is_some_and(|kind| kind.trim() == PROTOBUF) {
-        return ExportTraceServiceRequest::decode(body).map_err(|error| error.to_string());
+        return decode_traces(body, room);
     }
-    otlp_json::read(&body)
+    otlp_json::read(&body, room)
 }

@@ -1,22 +1,75 @@
 //! The TLS settings of data stores: certificates as text, or as the path of a file on the server's machine.
 
-use qualitytrace_core::definition::source::{Tls, TlsSettings};
+use std::collections::BTreeSet;
+
+use qualitytrace_core::definition::source::{Source, Tls, TlsSettings};
 use qualitytrace_telemetry::tls::Versions;
 
+use crate::files::{self, AllowedFiles};
 use crate::trigger::{Certificates, Failure};
 
-/// The longest file that is read.
-const MAX_FILE: u64 = 1 << 20;
+/// The beginning of every part of a PEM text.
+const PEM: &str = "-----BEGIN";
 
-/// Returns the certificates of the settings.
+/// The files that data stores may name.
+#[derive(Debug, Clone)]
+pub(super) struct Files<'a> {
+    /// `dataStores.files`.
+    pub(super) allowed: AllowedFiles,
+    /// The files that the operator's own data stores name, in the definitions to provision.
+    pub(super) provisioned: &'a BTreeSet<String>,
+}
+
+impl Files<'_> {
+    /// Puts the content of files in the place of their names.
+    pub(super) async fn read(&self, source: &Source) -> Result<Source, Failure> {
+        let mut source = source.clone();
+        if let Some(settings) = source.tls_mut().and_then(|tls| tls.settings.as_mut()) {
+            let TlsSettings { ca_file, cert_file, key_file, .. } = settings;
+            for (written, key) in [(ca_file, "cAFile"), (cert_file, "certFile"), (key_file, "keyFile")] {
+                *written = self.pem(written.trim(), key).await?;
+            }
+        }
+        Ok(source)
+    }
+
+    /// Returns the text of a certificate or key. A file whose content is something else is not told apart from one that
+    /// does not exist.
+    async fn pem(&self, written: &str, key: &str) -> Result<String, Failure> {
+        if written.is_empty() || written.contains(PEM) {
+            return Ok(written.to_owned());
+        }
+        let is_provisioned = self.provisioned.contains(written);
+        let allowed = if is_provisioned { AllowedFiles::Anywhere } else { self.allowed.clone() };
+        let told = match &allowed {
+            AllowedFiles::Nowhere => {
+                return Err(Failure::invalid(format!(
+                    "the data store's `tls.settings.{key}` is not PEM, and data stores may name no files of the server's \
+                     machine; write the PEM text itself, or start the server with `dataStores.files`, the folder of such \
+                     files"
+                )));
+            }
+            AllowedFiles::Below(_) => "a file with PEM in the folder of `dataStores.files`",
+            AllowedFiles::Anywhere => "a file with PEM on the server's machine",
+        };
+        let name = written.to_owned();
+        let read = files::aside(move || allowed.read(&name, files::CREDENTIAL_BYTES)).await;
+        let text = read.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        text.filter(|text| text.contains(PEM)).ok_or_else(|| {
+            Failure::invalid(format!("the data store's `tls.settings.{key}` is neither PEM nor {told}"))
+        })
+    }
+}
+
+/// Returns the certificates of the settings, whose files have been read.
 pub(super) fn certificates(tls: Option<&Tls>, verify: bool) -> Result<Certificates, Failure> {
     let settings = tls.and_then(|tls| tls.settings.as_ref());
-    let text = |of: &str, key: &str| pem(of, key);
+    let text = |of: fn(&TlsSettings) -> &String| settings.map(of).cloned().unwrap_or_default();
     Ok(Certificates {
         verify,
-        authorities: settings.map_or(Ok(String::new()), |settings| text(&settings.ca_file, "cAFile"))?,
-        certificate: settings.map_or(Ok(String::new()), |settings| text(&settings.cert_file, "certFile"))?,
-        key: settings.map_or(Ok(String::new()), |settings| text(&settings.key_file, "keyFile"))?,
+        authorities: text(|settings| &settings.ca_file),
+        certificate: text(|settings| &settings.cert_file),
+        key: text(|settings| &settings.key_file),
         server_name: tls.map(|tls| tls.server_name.trim().to_owned()).unwrap_or_default(),
         versions: settings.map_or(Ok(Versions::default()), versions)?,
     })
@@ -52,24 +105,6 @@ fn version(written: &str, key: &str) -> Result<Option<u8>, Failure> {
             "`{other}`, the data store's `tls.settings.{key}`, is no version of TLS; write 1.2 or 1.3"
         ))),
     }
-}
-
-/// Returns the text of a certificate or key. A file whose content is something else is not told apart from one that
-/// does not exist.
-fn pem(written: &str, key: &str) -> Result<String, Failure> {
-    let written = written.trim();
-    if written.is_empty() || written.contains("-----BEGIN") {
-        return Ok(written.to_owned());
-    }
-    let read = std::fs::metadata(written)
-        .ok()
-        .filter(|file| file.is_file() && file.len() <= MAX_FILE)
-        .and_then(|_| std::fs::read_to_string(written).ok());
-    read.filter(|text| text.contains("-----BEGIN")).ok_or_else(|| {
-        Failure::invalid(format!(
-            "the data store's `tls.settings.{key}` is neither PEM nor a file with PEM on the server's machine"
-        ))
-    })
 }
 
 #[cfg(test)]

@@ -18,10 +18,12 @@ use serde_json::json;
 
 use self::batch::{Batches, Next, Part, Waiting};
 use self::machine::Machine;
+use super::answers::Answers;
 use super::credentials;
 use super::error::FetchError;
 use super::http::{Http, MAX_PAGES, Settings};
 use super::received::Received;
+use crate::budget::Lease;
 use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
 
 /// Its name in messages.
@@ -72,7 +74,7 @@ struct Document {
 
 impl XRay {
     /// Creates the client.
-    pub(super) fn new(xray: &Definition, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+    pub(super) fn new(xray: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
         let region = region(xray)?;
         let usual = address(&region);
         let is_usual = xray.url.trim().is_empty();
@@ -90,7 +92,7 @@ impl XRay {
         } else {
             Signer::new(credentials::context()?, keys(xray)?, signer)
         };
-        let http = Http::new(&settings, gate, limit)?;
+        let http = Http::new(&settings, gate, answers)?;
         Ok(Self { http, signer, uses_machine: xray.use_default_auth, batches: Batches::new() })
     }
 
@@ -136,7 +138,7 @@ impl XRay {
             std::iter::once(id).chain(others.iter().map(|other| other.id.as_str())).collect();
         let (mut token, mut own) = (None, Ok(()));
         for _ in 0..MAX_PAGES {
-            let page = match self.ask(&ids, token.as_deref()).await {
+            let (page, _lease) = match self.ask(&ids, token.as_deref()).await {
                 Ok(page) => page,
                 Err(error) => return (Err(error), own),
             };
@@ -160,8 +162,9 @@ impl XRay {
     async fn add(&self, received: &mut Received<'_>, documents: Vec<String>) -> Result<(), FetchError> {
         for document in documents {
             if received.is_new(document.as_bytes()) {
-                let read = segment::read(&document).map_err(|cause| self.http.foreign(&cause))?;
-                received.add(read).await?;
+                let mut lease = self.http.lease()?;
+                let read = segment::read(&document, &mut lease);
+                received.add(read.map_err(|error| self.http.undecoded(error))?).await?;
             }
         }
         Ok(())
@@ -173,7 +176,7 @@ impl XRay {
         self.ask(&[&format!("1-{seconds:08x}-{:024x}", 1)], None).await.map(|_| ())
     }
 
-    async fn ask(&self, ids: &[&str], token: Option<&str>) -> Result<Page, FetchError> {
+    async fn ask(&self, ids: &[&str], token: Option<&str>) -> Result<(Page, Lease), FetchError> {
         let mut body = json!({ "TraceIds": ids });
         if let Some(token) = token {
             body["NextToken"] = token.into();
@@ -196,7 +199,7 @@ impl XRay {
         if answer.is_missing() {
             return Err(self.http.foreign("404 Not Found"));
         }
-        serde_json::from_slice(&answer.body).map_err(|error| self.http.foreign(&error.to_string()))
+        self.http.json(answer).await
     }
 
     fn unsigned(&self, error: &reqsign_core::Error) -> FetchError {

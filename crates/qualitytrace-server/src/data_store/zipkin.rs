@@ -1,12 +1,15 @@
 //! Zipkin: its HTTP API v2.
 
+use bytes::Bytes;
 use qualitytrace_core::definition::source::HttpClient;
 
+use super::answers::Answers;
 use super::error::FetchError;
 use super::http::{self, Http, Settings};
 use super::received::Received;
+use crate::budget::Lease;
 use crate::trace_files::zipkin;
-use crate::trigger::{Endpoint, Failure, Gate};
+use crate::trigger::{Endpoint, Failure, Gate, Reason};
 
 /// Its name in messages.
 pub(super) const NAME: &str = "Zipkin";
@@ -19,7 +22,7 @@ pub(super) struct Zipkin(Http);
 
 impl Zipkin {
     /// Creates the client.
-    pub(super) fn new(client: &HttpClient, gate: &Gate, limit: u64) -> Result<Self, Failure> {
+    pub(super) fn new(client: &HttpClient, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
         let settings = Settings {
             name: NAME,
             url: &client.url,
@@ -27,7 +30,7 @@ impl Zipkin {
             headers: &client.headers,
             certificates: http::certificates(client.tls.as_ref(), gate)?,
         };
-        Ok(Self(Http::new(&settings, gate, limit)?))
+        Ok(Self(Http::new(&settings, gate, answers)?))
     }
 
     /// The peer, for messages.
@@ -41,8 +44,8 @@ impl Zipkin {
         if answer.is_missing() || !received.is_new(&answer.body) {
             return Ok(());
         }
-        let (request, refused) =
-            zipkin::read(&answer.body).map_err(|error| self.0.foreign(&error.to_string()))?;
+        let read = |body: Bytes, lease: &mut Lease| zipkin::read(&body, lease);
+        let ((request, refused), _lease) = self.0.decode(answer, read).await?;
         // A span that is left out would be judged as absent.
         match refused.problems.first() {
             Some(problem) => Err(self.0.foreign(&format!("{}: {}", problem.location, problem.reason))),
@@ -53,10 +56,11 @@ impl Zipkin {
     /// Asks for something that every Zipkin has.
     pub(super) async fn probe(&self) -> Result<(), FetchError> {
         let answer = self.0.get(SERVICES, &[]).await?;
-        let is_it = serde_json::from_slice::<Vec<String>>(&answer.body).is_ok();
-        if answer.is_missing() || !is_it {
-            return Err(self.0.foreign(&format!("it does not have `{SERVICES}`")));
+        let is_missing = answer.is_missing();
+        match self.0.json::<Vec<String>>(answer).await {
+            Ok(_) if !is_missing => Ok(()),
+            Err(error) if error.failure.reason == Reason::TooLarge => Err(error),
+            _ => Err(self.0.foreign(&format!("it does not have `{SERVICES}`"))),
         }
-        Ok(())
     }
 }

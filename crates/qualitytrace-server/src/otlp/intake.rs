@@ -11,9 +11,8 @@ use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
-use serde::de::DeserializeOwned;
 
-use super::json::Weight;
+use super::json::{Exported, Weight};
 use super::protobuf::Malformed;
 use super::wire::NotSplit;
 use super::{json, metrics, wire};
@@ -342,7 +341,7 @@ fn decode(signal: Signal, format: Format, message: Bytes, lease: &mut Lease) -> 
 }
 
 /// Converts a message from JSON to protobuf. What this takes is leased until it is done.
-fn converted<T: Message + DeserializeOwned>(
+fn converted<T: Message + Exported>(
     signal: Signal,
     text: &[u8],
     lease: &mut Lease,

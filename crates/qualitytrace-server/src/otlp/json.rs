@@ -5,6 +5,9 @@
 
 mod weight;
 
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::logs::v1::SeverityNumber;
 use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
@@ -13,6 +16,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 pub(super) use weight::Weight;
+
+use super::non_finite;
+use crate::decode::{DecodeError, Room};
 
 /// Texts that only a body with protobuf names contains.
 const SIGNS: [&str; 9] = [
@@ -27,13 +33,45 @@ const SIGNS: [&str; 9] = [
     "_NUMBER_",
 ];
 
+/// An export request that JSON is decoded to.
+pub trait Exported: DeserializeOwned {
+    /// Whether NaN and infinity, which JSON lacks, are read as numbers; otherwise they are texts.
+    const HAS_ALL_NUMBERS: bool = false;
+
+    /// Completes what was read.
+    fn complete(&mut self) {}
+}
+
+impl Exported for ExportTraceServiceRequest {
+    const HAS_ALL_NUMBERS: bool = true;
+
+    fn complete(&mut self) {
+        non_finite::restore(self);
+    }
+}
+
+impl Exported for ExportLogsServiceRequest {}
+
+impl Exported for ExportMetricsServiceRequest {}
+
 /// Decodes an export request.
-pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, serde_json::Error> {
+pub fn decode<T: Exported>(body: &[u8]) -> Result<T, serde_json::Error> {
     decode_if(body, || Ok(()))
 }
 
+/// Decodes an export request of spans or logs within this room.
+pub(crate) fn decode_within<T: Exported>(body: &[u8], room: &mut impl Room) -> Result<T, DecodeError> {
+    let weight = Weight::of(body, false);
+    room.take(weight.decoded + body.len() as u64)?;
+    let kept = room.taken();
+    let decoded = decode_if(body, || room.take(weight.as_values).map_err(DecodeError::from));
+    // The tree of values is gone by now.
+    room.shrink_to(kept);
+    decoded
+}
+
 /// Decodes an export request. `may_be_values` says whether it may be read as a tree of values, if it must be.
-pub(super) fn decode_if<T: DeserializeOwned, E: From<serde_json::Error>>(
+pub(super) fn decode_if<T: Exported, E: From<serde_json::Error>>(
     body: &[u8],
     may_be_values: impl FnOnce() -> Result<(), E>,
 ) -> Result<T, E> {
@@ -54,15 +92,18 @@ pub(super) fn decode_if<T: DeserializeOwned, E: From<serde_json::Error>>(
     }
 }
 
-fn lenient<T: DeserializeOwned>(body: &[u8]) -> Result<T, serde_json::Error> {
-    serde_json::from_value(respelled(serde_json::from_slice(body)?))
+fn lenient<T: Exported>(body: &[u8]) -> Result<T, serde_json::Error> {
+    let respelled = respelled(serde_json::from_slice(body)?, T::HAS_ALL_NUMBERS);
+    let mut request: T = serde_json::from_value(respelled)?;
+    request.complete();
+    Ok(request)
 }
 
 /// Rewrites keys and values in the specification's spelling. Every key of OTLP in JSON is the name of a field: users'
-/// own names are values.
-fn respelled(value: Value) -> Value {
+/// own names are values. `marks` says whether numbers that JSON lacks are marked.
+fn respelled(value: Value, marks: bool) -> Value {
     match value {
-        Value::Array(items) => items.into_iter().map(respelled).collect(),
+        Value::Array(items) => items.into_iter().map(|item| respelled(item, marks)).collect(),
         Value::Object(fields) => {
             let mut object = Map::new();
             for (key, value) in fields {
@@ -70,11 +111,15 @@ fn respelled(value: Value) -> Value {
                     continue;
                 }
                 let mut key = camel(&key);
-                // JSON has no such numbers; they are kept as text.
-                if key == "doubleValue" && matches!(value.as_str(), Some("NaN" | "Infinity" | "-Infinity")) {
+                // JSON has no such numbers.
+                let other = value.as_str().filter(|_| key == "doubleValue").and_then(non_finite::marked);
+                if let Some(marked) = other {
                     "stringValue".clone_into(&mut key);
+                    let text = if marks { Value::String(marked) } else { value };
+                    object.insert(key, text);
+                    continue;
                 }
-                let value = number(&key, &value).unwrap_or_else(|| respelled(value));
+                let value = number(&key, &value).unwrap_or_else(|| respelled(value, marks));
                 object.insert(key, value);
             }
             Value::Object(object)
@@ -111,8 +156,6 @@ fn camel(key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-
     use super::*;
 
     fn decoded(span: &str) -> Result<String, String> {
@@ -132,8 +175,10 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_json_lacks_are_kept_as_text() {
+    fn numbers_that_json_lacks_are_numbers() {
         let span = r#"{"attributes": [{"key": "a", "value": {"doubleValue": "NaN"}}]}"#;
-        assert_eq!(decoded(span).unwrap(), r#"0 0 Some(StringValue("NaN"))"#);
+        assert_eq!(decoded(span).unwrap(), "0 0 Some(DoubleValue(NaN))");
+        let text = r#"{"attributes": [{"key": "a", "value": {"stringValue": "NaN"}}]}"#;
+        assert_eq!(decoded(text).unwrap(), r#"0 0 Some(StringValue("NaN"))"#);
     }
 }

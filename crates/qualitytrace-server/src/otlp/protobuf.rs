@@ -3,7 +3,7 @@
 use super::schema::{Kind, Message};
 
 /// Deeper nesting than this is refused: protobuf decoders stop at 100, the levels around an item included.
-const MAX_DEPTH: u32 = 90;
+pub(super) const MAX_DEPTH: u32 = 90;
 
 /// Why a body is not a valid OTLP request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::wait::register::ProcessAttributes;
 
 use super::protobuf::{fields, varint};
 use super::schema::{ANY_VALUE, KEY_VALUE, RESOURCE};
@@ -64,13 +65,11 @@ impl<'a> Senders<'a> {
     }
 }
 
-/// The attributes of a resource that identify a process.
+/// The service and the process that a resource describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Described<'a> {
-    service: &'a [u8],
-    instance: &'a [u8],
-    host: &'a [u8],
-    process: Option<i64>,
+    service: &'a str,
+    process: ProcessAttributes<'a>,
 }
 
 impl<'a> Described<'a> {
@@ -86,12 +85,14 @@ impl<'a> Described<'a> {
                     _ => {}
                 }
             }
+            let key = cut(key);
             for field in fields(value, &ANY_VALUE).flatten() {
                 match field.number {
-                    1 => described.note(key, field.bytes),
+                    1 if key == "service.name" => described.service = cut(field.bytes),
+                    1 => described.process.note(key, cut(field.bytes)),
                     3 => {
                         let number = varint(field.bytes, ANY_VALUE.name).map_or(0, |(number, _)| number);
-                        described.note_number(key, number.cast_signed());
+                        described.process.note_number(key, number.cast_signed());
                     }
                     _ => {}
                 }
@@ -100,40 +101,20 @@ impl<'a> Described<'a> {
         described
     }
 
-    fn note(&mut self, key: &[u8], text: &'a [u8]) {
-        match key {
-            b"service.name" => self.service = text,
-            b"service.instance.id" => self.instance = text,
-            b"host.name" => self.host = text,
-            _ => {}
-        }
-    }
-
-    fn note_number(&mut self, key: &[u8], number: i64) {
-        if key == b"process.pid" {
-            self.process = Some(number);
-        }
-    }
-
     fn sender(&self, ends: Ends) -> Sender {
-        let host = || cut(self.host);
         Sender {
-            service: cut(self.service),
-            instance: match (self.instance, self.process) {
-                (b"", Some(process)) => format!("{}/{process}", host()),
-                (b"", None) => host(),
-                (id, _) => cut(id),
-            },
+            service: self.service.to_owned(),
+            process: self.process.identity(),
             ends: (ends.last > 0)
                 .then(|| (Timestamp::from_nanos(ends.first), Timestamp::from_nanos(ends.last))),
         }
     }
 }
 
-fn cut(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let end = text.floor_char_boundary(MAX_NAME_BYTES);
-    text[..end].to_owned()
+/// The text of a checked field, truncated; nothing if it is not UTF-8.
+fn cut(text: &[u8]) -> &str {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    &text[..text.floor_char_boundary(MAX_NAME_BYTES)]
 }
 
 #[cfg(test)]
@@ -144,6 +125,8 @@ mod tests {
     use opentelemetry_proto::tonic::resource::v1::Resource;
     use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
     use prost::Message;
+
+    use qualitytrace_core::wait::register::Identity;
 
     use super::*;
     use crate::ingest::Budget;
@@ -186,10 +169,15 @@ mod tests {
         let found = split_traces(&request.encode_to_vec().into(), &mut lease).unwrap().senders;
         let expected = expected.iter().map(|(service, instance, ends)| Sender {
             service: (*service).to_owned(),
-            instance: (*instance).to_owned(),
+            process: process(instance),
             ends: ends.map(|(first, last)| (Timestamp::from_nanos(first), Timestamp::from_nanos(last))),
         });
         assert_eq!(found, expected.collect::<Vec<_>>());
+    }
+
+    /// The identity of a process; one with its process id in the name is a process of its own.
+    fn process(instance: &str) -> Identity {
+        Identity { id: instance.into(), is_named: instance.contains('/'), can_freeze: false }
     }
 
     #[test]
@@ -207,7 +195,7 @@ mod tests {
         ]);
         let host = resource(&[("service.name", text("shop")), ("host.name", text("h"))]);
         let expected =
-            [("shop", "a", Some((5, 5))), ("shop", "h/7", Some((6, 6))), ("shop", "h", Some((7, 7)))];
+            [("shop", "a/7", Some((5, 5))), ("shop", "h/7", Some((6, 6))), ("shop", "h", Some((7, 7)))];
         check(&[(named, &[5]), (process, &[6]), (host, &[7])], &expected);
     }
 
@@ -223,8 +211,11 @@ mod tests {
 
     #[test]
     fn a_process_without_a_name_is_known_by_where_it_sends_from() {
-        let sender =
-            |instance: &str| Sender { service: "shop".to_owned(), instance: instance.to_owned(), ends: None };
+        let sender = |instance: &str| Sender {
+            service: "shop".to_owned(),
+            process: Identity { is_named: false, ..process(instance) },
+            ends: None,
+        };
         let from = Some("::ffff:10.0.0.7".parse().unwrap());
         assert_eq!(sender("").at(from), sender("10.0.0.7"));
         assert_eq!(sender("a").at(from), sender("a"));

@@ -111,6 +111,11 @@ impl Operation {
         Self { body: Some(body), ..self }
     }
 
+    /// Whether the body is a file of any size, which the handler measures.
+    pub(crate) fn takes_a_file(&self) -> bool {
+        matches!(self.body, Some(Body::TraceFile))
+    }
+
     pub(crate) fn asking(self, queries: &'static [&'static str]) -> Self {
         Self { queries, ..self }
     }

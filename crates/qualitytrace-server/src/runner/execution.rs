@@ -6,6 +6,7 @@ mod arrivals;
 mod commands;
 mod execute;
 mod forecasts;
+mod judged;
 mod judging;
 mod late_spans;
 mod log;
@@ -15,6 +16,7 @@ mod pulling;
 mod report;
 mod rerun;
 mod resolve;
+mod resume;
 mod send_once;
 pub(crate) mod settings;
 
@@ -27,8 +29,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::Instrument;
 
 use self::commands::{CommandReceiver, RunsInProgress, received};
-use self::execute::Judged;
 use self::forecasts::Forecasts;
+use self::judged::Judged;
 use self::log::Standing;
 use self::parked::{MAX_UNSETTLED, WatchedRuns};
 use super::learning::Learning;
@@ -80,8 +82,8 @@ pub(super) struct Execution {
 /// The permits of a run in progress.
 #[derive(Debug)]
 pub(super) struct Permits {
-    /// To send a trigger; held until the reply.
-    pub(super) trigger: OwnedSemaphorePermit,
+    /// To send a trigger; held until the reply. `None` if it was answered before: the run is resumed.
+    pub(super) trigger: Option<OwnedSemaphorePermit>,
     /// To be in progress; held until the verdict.
     pub(super) run: OwnedSemaphorePermit,
 }
@@ -123,6 +125,11 @@ impl Execution {
     /// Applies changed limits.
     pub(super) fn reconfigured(&self) {
         self.traces.resize(self.config.get().limits.api_bytes);
+    }
+
+    /// The data stores in use.
+    pub(super) fn data_stores(&self) -> &DataStores {
+        &self.data_stores
     }
 
     /// Subscribes to changes of a run.
@@ -187,13 +194,37 @@ impl Execution {
         caller: Caller,
         permits: Permits,
     ) {
-        let Claimed { run, seq } = claimed;
+        self.spawn_run(claimed, owner, caller, std::future::ready(Some(permits)));
+    }
+
+    /// Goes on with a run of a server that is gone, whose trigger was answered, in a task of its own.
+    pub(super) fn start_resumed(
+        self: &Arc<Self>,
+        claimed: Claimed,
+        owner: &Arc<str>,
+        permit: impl Future<Output = Option<OwnedSemaphorePermit>> + Send + 'static,
+    ) {
+        let permits = async { permit.await.map(|run| Permits { trigger: None, run }) };
+        self.spawn_run(claimed, owner, Caller::default(), permits);
+    }
+
+    fn spawn_run(
+        self: &Arc<Self>,
+        Claimed { run, seq }: Claimed,
+        owner: &Arc<str>,
+        caller: Caller,
+        permits: impl Future<Output = Option<Permits>> + Send + 'static,
+    ) {
         let id = RunId { test: run.test.clone(), number: run.number };
         let mut log = self.log(&id, Arc::clone(owner), seq).with_trace(run.trace);
         log.set_standing(Standing::of(&run));
         let commands = self.in_progress.register(id);
         let execution = Arc::clone(self);
-        self.tasks.spawn(async move { execution.execute_claimed(log, run, commands, caller, permits).await });
+        self.tasks.spawn(async move {
+            if let Some(permits) = permits.await {
+                execution.execute_claimed(log, run, commands, caller, permits).await;
+            }
+        });
     }
 
     /// Cancels all tasks: runs, late spans, series and suite runs.
@@ -238,11 +269,17 @@ impl Execution {
         run: &StoredRun,
         CommandReceiver { mut command, stop }: CommandReceiver,
         span: &tracing::Span,
-        permit: OwnedSemaphorePermit,
+        permit: Option<OwnedSemaphorePermit>,
     ) -> Result<Option<Judged>, Error> {
         let skip = command.clone();
+        let executed = async {
+            match permit {
+                Some(permit) => self.execute(log, run, skip, span, permit).await,
+                None => self.resume(log, run, skip, span).await,
+            }
+        };
         let ended = tokio::select! {
-            ended = compute::until(stop, Box::pin(self.execute(log, run, skip, span, permit))) => Some(ended?),
+            ended = compute::until(stop, Box::pin(executed)) => Some(ended?),
             () = received(&mut command, RunCommand::Stop) => None,
         };
         match ended {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
 use qualitytrace_core::wait::history::Learned;
-use qualitytrace_core::wait::{Answered, Ended, History, Progress, Register, register};
+use qualitytrace_core::wait::{Ended, History, Observations, Progress, Register, register};
 use tokio::time::Instant;
 
 use super::{Error, lock};
@@ -126,6 +126,10 @@ impl Learning {
         ended: &Ended,
         passed: bool,
     ) -> Result<(), Error> {
+        {
+            let mut services = self.services.lock();
+            services.stayed_mute(&run.mute_addresses());
+        }
         self.store_lags(false).await?;
         self.change(test, |history| history.learn(run, ended, passed)).await
     }
@@ -183,24 +187,22 @@ impl Learning {
             return;
         }
         let mut services = self.services.lock();
-        // On this server, an unnamed instance is identified by its address, which other servers do not know.
-        if register::names_instance(&span.resource) || !services.has_heard(span.service()) {
+        // On this server, an unnamed process is identified by its address, which other servers do not know.
+        if register::names_process(&span.resource) || !services.has_heard(span.service()) {
             services.arrived(span, at);
         }
     }
 
-    /// Records which service answers which address. Secrets are left out: this is stored unsealed.
-    pub(super) fn answered(&self, answers: Vec<Answered>, redactor: &Redactor) {
-        if answers.is_empty() {
+    /// Records what the spans of a trace show about services, addresses and clocks. Secrets are left out: this is stored
+    /// unsealed.
+    pub(super) fn observed(&self, mut observations: Observations, redactor: &Redactor) {
+        if observations.is_empty() {
             return;
         }
-        let is_shown = |text: &str| redactor.text(text) == text;
-        let mut services = self.services.lock();
-        for Answered { address, service, ahead } in answers {
-            if is_shown(&address) && is_shown(&service) {
-                services.answered(&address, &service, ahead);
-            }
+        if !redactor.is_empty() {
+            observations.retain(|text| redactor.text(text) == text);
         }
+        self.services.lock().observe(observations);
     }
 
     /// The register of services.

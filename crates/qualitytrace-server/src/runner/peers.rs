@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 use super::execution::Execution;
-use super::queue::Queue;
+use super::queue::{Queue, Successor};
 use super::relays::Relays;
 use super::suites::Suites;
 use super::{Error, RunId, SuiteRunId};
@@ -149,20 +149,20 @@ impl Peers {
 
     /// Takes over what a dead server had in progress.
     pub(super) async fn recover_orphans(&self) -> Result<(), Error> {
-        self.queue.recover_runs().await?;
+        self.queue.recover_runs(Successor::Here).await?;
         self.execution.resume_watching().await?;
         self.suites.resume_all().await
     }
 
-    /// Leaves the cluster: runs of this server whose trigger was not sent are queued again, the others are marked as
-    /// interrupted.
+    /// Leaves the cluster: runs of this server whose trigger was not sent are queued again, those that are not answered
+    /// are marked as interrupted.
     pub(super) async fn leave(&self) {
         self.relays.end_all();
         if let Err(error) = self.cluster.leave().await {
             tracing::warn!(error = &error as &dyn std::error::Error, "failed to sign off");
         }
-        // Suite runs stay as they are: the next server resumes them.
-        if let Err(error) = self.queue.recover_runs().await {
+        // Suite runs, and runs that wait for their traces, stay as they are: the next server resumes them.
+        if let Err(error) = self.queue.recover_runs(Successor::Elsewhere).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "failed to mark the runs in progress");
         }
         self.cluster.deliver_now().await;

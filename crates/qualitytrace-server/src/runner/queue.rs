@@ -15,6 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tracing::Instrument;
 
 use self::callers::Callers;
+pub(super) use self::recovery::Successor;
 use super::execution::{self, Execution, Permits, body, random_trace_id};
 use super::{Error, RunId, SuiteRunId, spans};
 use crate::client::Client;
@@ -41,7 +42,7 @@ pub(super) struct Queue {
     /// One permit for each trigger in progress.
     trigger_permits: ResizableSemaphore,
     /// One permit for each run in progress. A run that only waits for spans holds no other.
-    run_permits: ResizableSemaphore,
+    run_permits: Arc<ResizableSemaphore>,
     /// Wakes the task that claims runs.
     queued: Notify,
     callers: Callers,
@@ -64,7 +65,7 @@ impl Queue {
             store,
             cluster,
             trigger_permits: ResizableSemaphore::new(limits.concurrent_runs),
-            run_permits: ResizableSemaphore::new(limits.waiting_runs),
+            run_permits: Arc::new(ResizableSemaphore::new(limits.waiting_runs)),
             queued: Notify::new(),
             callers: Callers::default(),
             clock: Arc::new(ClockHold),
@@ -200,10 +201,14 @@ impl Queue {
 
     /// Claims runs whenever permits are free and runs are queued.
     pub(super) async fn claim(self: Arc<Self>) {
+        let mut has_unknown_claims = false;
         loop {
             let Some(permits) = self.permits().await else { return };
             self.adjust_clock();
             let (owner, position) = (self.cluster.id(), self.callers.position());
+            if has_unknown_claims {
+                has_unknown_claims = self.return_lost_claims(&owner).await.is_err();
+            }
             match self.store.claim_runs(&owner, permits.len()).await {
                 Ok(claimed) => {
                     let is_drained = claimed.len() < permits.len();
@@ -218,6 +223,7 @@ impl Queue {
                 }
                 Err(error) => {
                     drop(permits);
+                    has_unknown_claims = true;
                     tracing::warn!(error = &error as &dyn std::error::Error, "failed to claim runs");
                     tokio::time::sleep(PAUSE).await;
                     continue;
@@ -233,9 +239,11 @@ impl Queue {
     /// happens.
     async fn permits(&self) -> Option<Vec<Permits>> {
         let run = self.run_permits.take().await?;
-        let mut permits = vec![Permits { trigger: self.trigger_permits.take().await?, run }];
-        let further =
-            || Some(Permits { trigger: self.trigger_permits.try_take()?, run: self.run_permits.try_take()? });
+        let mut permits = vec![Permits { trigger: Some(self.trigger_permits.take().await?), run }];
+        let further = || {
+            let trigger = Some(self.trigger_permits.try_take()?);
+            Some(Permits { trigger, run: self.run_permits.try_take()? })
+        };
         permits.extend(std::iter::from_fn(further).take(CLAIMED_AT_ONCE - 1));
         Some(permits)
     }

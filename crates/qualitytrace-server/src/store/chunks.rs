@@ -105,7 +105,8 @@ impl Store {
         if is_relaxed {
             connection.execute("PRAGMA synchronous = NORMAL").await.map_err(&failed)?;
         }
-        let retained = self.append(&mut connection, chunks, added as u64, durability).await;
+        let append = self.append(&mut connection, chunks, added as u64, durability);
+        let retained = self.answered(append).await;
         if is_relaxed && connection.execute("PRAGMA synchronous = FULL").await.is_err() {
             connection.close_on_drop();
         }

@@ -54,6 +54,14 @@ pub enum MaintenanceError {
         /// The URL without its password.
         url: String,
     },
+    /// The database has tables or columns that this program does not know, and would leave out.
+    #[error(
+        "the database {url} was written by a newer version of qualitytrace; make the backup with that version"
+    )]
+    Newer {
+        /// The URL without its password.
+        url: String,
+    },
     /// The database is not empty.
     #[error("the database {url} is not empty; --force replaces what is in it")]
     NotEmpty {
@@ -120,9 +128,13 @@ async fn write_backup(
     progress: &mut (dyn FnMut(u64) + Send),
 ) -> Result<(Counts, Check), MaintenanceError> {
     let mut snapshot = snapshot(url).await?;
+    let migration = migration(&mut snapshot, url).await?;
+    if migration > migrations::latest() {
+        return Err(MaintenanceError::Newer { url: without_password(url) });
+    }
     let header = Header {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        migration: migration(&mut snapshot, url).await?,
+        migration,
         created: clock::now().as_nanos() / 1_000_000_000,
     };
     let mut check = Check::new(ROWS);

@@ -229,7 +229,7 @@ impl Store {
         let failed = failed("claim runs");
         // Rows that another server is claiming are skipped, not waited for.
         let lock = if self.is_shared() { "FOR UPDATE OF runs SKIP LOCKED" } else { "" };
-        let next = if self.several_clients_wait().await.map_err(&failed)? {
+        let next = if self.answered(self.several_clients_wait()).await.map_err(&failed)? {
             format!(
                 "ranked AS (
                      SELECT test_id, number, turn, COALESCE(busy.runs, 0)
@@ -257,12 +257,8 @@ impl Store {
                  (SELECT COALESCE(MAX(seq), 0) FROM run_events
                   WHERE run_events.test_id = runs.test_id AND run_events.number = runs.number) AS seq"
         );
-        let rows = sqlx::query(AssertSqlSafe(text))
-            .bind(signed(most as u64))
-            .bind(owner)
-            .fetch_all(&self.write)
-            .await
-            .map_err(&failed)?;
+        let claim = sqlx::query(AssertSqlSafe(text)).bind(signed(most as u64)).bind(owner);
+        let rows = self.answered(claim.fetch_all(&self.write)).await.map_err(&failed)?;
         let claimed = |row: &sqlx::any::AnyRow| {
             let turn: i64 = row.try_get("turn")?;
             Ok((turn, Claimed { run: stored(row)?, seq: unsigned(row.try_get("seq")?) }))
@@ -451,14 +447,27 @@ impl Store {
 
     /// Lists runs in progress whose server is gone.
     pub async fn orphans(&self) -> Result<Vec<Orphan>, Error> {
+        self.orphans_where(&format!("state IN {UNDER_WAY} AND owner NOT IN (SELECT id FROM servers)"), "")
+            .await
+    }
+
+    /// Lists runs that a server has claimed and not sent.
+    pub async fn unsent(&self, owner: &str) -> Result<Vec<Orphan>, Error> {
+        self.orphans_where("state = 'EXECUTING' AND triggered = 0 AND owner = $1", owner).await
+    }
+
+    /// Lists runs by a condition on their table, in which `$1` is the owner; nothing else in it comes from outside.
+    async fn orphans_where(&self, condition: &str, owner: &str) -> Result<Vec<Orphan>, Error> {
         let failed = failed("look for runs without a server");
         let text = format!(
             "SELECT test_id, number, test_version, trace_id, state, created, variables, request, owner, triggered,
                  (SELECT COALESCE(MAX(seq), 0) FROM run_events
                   WHERE run_events.test_id = runs.test_id AND run_events.number = runs.number) AS seq
-             FROM runs WHERE state IN {UNDER_WAY} AND owner NOT IN (SELECT id FROM servers)"
+             FROM runs WHERE {condition}"
         );
-        let rows = sqlx::query(AssertSqlSafe(text)).fetch_all(&self.read).await.map_err(&failed)?;
+        let query = sqlx::query(AssertSqlSafe(text));
+        let query = if owner.is_empty() { query } else { query.bind(owner) };
+        let rows = query.fetch_all(&self.read).await.map_err(&failed)?;
         let orphan = |row: &sqlx::any::AnyRow| {
             Ok(Orphan {
                 run: stored(row)?,

@@ -87,6 +87,22 @@ impl Store {
         rows.iter().map(run).collect::<Result<_, _>>().map_err(&failed)
     }
 
+    /// Returns the latest time of what is stored: of deliveries, runs and changes. `None` if there is nothing.
+    pub async fn last_written(&self) -> Result<Option<Timestamp>, Error> {
+        let failed = failed("look for the latest time");
+        let mut latest = 0;
+        // Each is one step in an index.
+        for text in [
+            "SELECT COALESCE(MAX(arrived), 0) FROM chunks",
+            "SELECT COALESCE(MAX(created), 0) FROM runs",
+            "SELECT COALESCE(MAX(at), 0) FROM audit",
+        ] {
+            let found: i64 = sqlx::query_scalar(text).fetch_one(&self.read).await.map_err(&failed)?;
+            latest = latest.max(unsigned(found));
+        }
+        Ok((latest > 0).then(|| Timestamp::from_nanos(latest)))
+    }
+
     /// Counts the rows of each table.
     pub async fn row_counts(&self) -> Result<BTreeMap<&'static str, u64>, Error> {
         let mut counts = BTreeMap::new();

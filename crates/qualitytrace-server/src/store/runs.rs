@@ -255,8 +255,29 @@ impl Store {
         row.map(|row| stored(&row)).transpose().map_err(failed("load a run"))
     }
 
-    /// Loads the secret outputs of a run: a JSON object with sealed values; empty for none.
-    pub async fn secret_outputs(&self, test: &str, number: u64) -> Result<String, Error> {
+    /// Keeps secrets of a run in progress: a JSON object with sealed values. Its outputs replace them.
+    pub async fn put_secrets(
+        &self,
+        test: &str,
+        number: u64,
+        owner: &str,
+        secrets: &str,
+    ) -> Result<(), Error> {
+        let text = format!("UPDATE runs SET secrets = $1 WHERE {}", RUNS.owned([2, 3, 4]));
+        sqlx::query(AssertSqlSafe(text))
+            .bind(secrets)
+            .bind(test)
+            .bind(signed(number))
+            .bind(owner)
+            .execute(&self.write)
+            .await
+            .map_err(failed("keep the secrets of a run"))?;
+        Ok(())
+    }
+
+    /// Loads the secrets of a run, and its secret outputs once it has ended: a JSON object with sealed values; empty for
+    /// none.
+    pub async fn secrets_of(&self, test: &str, number: u64) -> Result<String, Error> {
         let kept = sqlx::query_scalar("SELECT secrets FROM runs WHERE test_id = $1 AND number = $2")
             .bind(test)
             .bind(signed(number))

@@ -3,9 +3,11 @@
 /// Separates tenant and id. No id may contain it.
 const SEPARATOR: char = '\u{1f}';
 
-/// The stored id of a tenant's resource. An empty tenant is none.
+/// The stored id of a tenant's resource. An empty tenant is none. An id with a separator would name the resource of
+/// another tenant: it becomes one that no resource has.
 pub fn scoped(tenant: &str, id: &str) -> String {
-    if tenant.is_empty() { id.to_owned() } else { format!("{tenant}{SEPARATOR}{id}") }
+    let id = id.replace(SEPARATOR, "\u{1}");
+    if tenant.is_empty() { id } else { format!("{tenant}{SEPARATOR}{id}") }
 }
 
 /// The tenant of a stored id; empty for none.

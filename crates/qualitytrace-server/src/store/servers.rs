@@ -35,23 +35,19 @@ impl Store {
 
     /// Writes a heartbeat. `false` when the other servers have removed this one.
     pub async fn heartbeat(&self, server: &str, backlog: Duration) -> Result<bool, Error> {
-        let done = sqlx::query("UPDATE servers SET beat = beat + 1, backlog = $1 WHERE id = $2")
+        let update = sqlx::query("UPDATE servers SET beat = beat + 1, backlog = $1 WHERE id = $2")
             .bind(signed(u64::try_from(backlog.as_millis()).unwrap_or(u64::MAX)))
-            .bind(server)
-            .execute(&self.write)
-            .await
-            .map_err(failed("say that the server is alive"))?;
-        Ok(done.rows_affected() == 1)
+            .bind(server);
+        let done = self.answered(update.execute(&self.write)).await;
+        Ok(done.map_err(failed("say that the server is alive"))?.rows_affected() == 1)
     }
 
     /// Lists every server but this one.
     pub async fn peers(&self, server: &str) -> Result<Vec<Peer>, Error> {
         let failed = failed("look for other servers");
-        let rows = sqlx::query("SELECT id, beat, backlog FROM servers WHERE id <> $1 ORDER BY id")
-            .bind(server)
-            .fetch_all(&self.read)
-            .await
-            .map_err(&failed)?;
+        let query =
+            sqlx::query("SELECT id, beat, backlog FROM servers WHERE id <> $1 ORDER BY id").bind(server);
+        let rows = self.answered(query.fetch_all(&self.read)).await.map_err(&failed)?;
         let peer = |row: &sqlx::any::AnyRow| {
             Ok(Peer {
                 id: row.try_get("id")?,

@@ -6,7 +6,16 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::span::Event;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use prost::Message;
+
+/// What a span, or a resource with its scope, takes beside its texts.
+const ITEM: u64 = 2 * size_of::<Span>() as u64 + size_of::<(ResourceSpans, ScopeSpans)>() as u64;
+/// What an attribute, an event or a link takes beside its texts: they are allocated one by one.
+const VALUE: u64 = size_of::<Event>() as u64 + 64;
+/// Texts are in the message, and in its encoding.
+const GROWTH: u64 = 2;
 
 /// The library that recorded a span: name and version.
 pub(crate) type ScopeName = (String, String);
@@ -19,26 +28,31 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    /// Adds a span. `process` identifies its resource, which `resource` makes.
+    /// Adds a span. `process` identifies its resource, which `resource` makes. Returns the memory that this takes.
     pub(crate) fn add(
         &mut self,
         process: &str,
         scope: ScopeName,
         span: Span,
         resource: impl FnOnce() -> Vec<KeyValue>,
-    ) {
+    ) -> u64 {
         let request = &mut self.request.resource_spans;
+        let mut weight = ITEM + GROWTH * span.encoded_len() as u64 + VALUE * values(&span);
         let at = *self.indexes.entry((process.to_owned(), scope.clone())).or_insert_with(|| {
+            let resource = resource();
+            let encoded = resource.iter().map(Message::encoded_len).sum::<usize>() + process.len();
+            weight += ITEM + GROWTH * encoded as u64 + VALUE * resource.len() as u64;
             let (name, version) = scope;
             let scope = InstrumentationScope { name, version, ..InstrumentationScope::default() };
             request.push(ResourceSpans {
-                resource: Some(Resource { attributes: resource(), ..Resource::default() }),
+                resource: Some(Resource { attributes: resource, ..Resource::default() }),
                 scope_spans: vec![ScopeSpans { scope: Some(scope), ..ScopeSpans::default() }],
                 ..ResourceSpans::default()
             });
             request.len() - 1
         });
         request[at].scope_spans[0].spans.push(span);
+        weight
     }
 
     /// Forgets which resource belongs to which process: the processes of another trace have the same names.
@@ -50,6 +64,13 @@ impl Collected {
     pub(crate) fn into_request(self) -> ExportTraceServiceRequest {
         self.request
     }
+}
+
+/// The number of attributes, events and links of a span.
+fn values(span: &Span) -> u64 {
+    let of_events = span.events.iter().map(|event| 1 + event.attributes.len());
+    let of_links = span.links.iter().map(|link| 1 + link.attributes.len());
+    (span.attributes.len() + of_events.chain(of_links).sum::<usize>()) as u64
 }
 
 /// Makes an attribute.

@@ -13,10 +13,12 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
 use super::collected::{Collected, ScopeName, attribute, json, text};
-use super::{Item, Refused, ids, numbers};
+use super::{Each, Refused, ids, item, numbers};
+use crate::decode::{self, Allowance, DecodeError, Room};
 
 /// The tag that says which format a span was sent in.
 pub const SPAN_FORMAT: &str = "internal.span.format";
@@ -25,19 +27,22 @@ pub const OTLP: &str = "otlp";
 
 /// A file: several traces, or one.
 #[derive(Deserialize)]
-struct Document {
-    data: Option<Vec<Data>>,
+struct Document<'a> {
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
     /// Of a file that is one trace.
     spans: Option<IgnoredAny>,
 }
 
 /// A trace.
 #[derive(Deserialize)]
-struct Data {
+struct Data<'a> {
     #[serde(rename = "traceID", default)]
     trace_id: String,
-    spans: Option<Vec<Item<Box<JaegerSpan>>>>,
-    processes: Option<HashMap<String, Process>>,
+    #[serde(borrow)]
+    spans: Option<&'a RawValue>,
+    #[serde(borrow)]
+    processes: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -99,41 +104,65 @@ struct Tag {
 }
 
 /// Reads a document. Spans that cannot be read are left out.
-pub fn read(document: &[u8]) -> Result<(ExportTraceServiceRequest, Refused), serde_json::Error> {
+pub(crate) fn read(
+    document: &[u8],
+    room: &mut impl Room,
+) -> Result<(ExportTraceServiceRequest, Refused), DecodeError> {
+    // Measured: references to the text.
     let Document { data, spans } = serde_json::from_slice(document)?;
     let (mut collected, mut refused) = (Collected::default(), Refused::default());
     match (data, spans) {
         (Some(traces), _) => {
-            for (at, trace) in traces.into_iter().enumerate() {
-                add(trace, &format!("data[{at}]."), &mut collected, &mut refused);
-            }
+            let mut at = 0..;
+            Each(|trace: &RawValue| {
+                let location = format!("data[{}].", at.next().unwrap_or(0));
+                add(trace.get().as_bytes(), &location, room, &mut collected, &mut refused)
+            })
+            .of(traces.get().as_bytes())?;
         }
-        (None, Some(_)) => add(serde_json::from_slice(document)?, "", &mut collected, &mut refused),
+        (None, Some(_)) => add(document, "", room, &mut collected, &mut refused)?,
         (None, None) => {}
     }
     Ok((collected.into_request(), refused))
 }
 
-fn add(trace: Data, location: &str, collected: &mut Collected, refused: &mut Refused) {
-    let Data { trace_id, spans, processes } = trace;
+/// Adds the spans of a trace.
+fn add(
+    trace: &[u8],
+    location: &str,
+    room: &mut impl Room,
+    collected: &mut Collected,
+    refused: &mut Refused,
+) -> Result<(), DecodeError> {
+    // Measured: references to the text, and one id.
+    let Data { trace_id, spans, processes } = serde_json::from_slice(trace)?;
+    let processes: Option<HashMap<String, Process>> =
+        processes.map(|processes| decode::json(processes.get().as_bytes(), room)).transpose()?;
     let processes = processes.unwrap_or_default();
-    for (at, item) in spans.unwrap_or_default().into_iter().enumerate() {
-        let read = item.read().and_then(|sent| {
-            let process = sent.process_id.clone().unwrap_or_default();
-            let own = sent.process.as_ref().map(resource);
-            let (span, scope) = span(*sent, &trace_id)?;
-            Ok((process, own, span, scope))
-        });
-        match read {
+    let convert = |sent: JaegerSpan, _: &mut Allowance| {
+        let process = sent.process_id.clone().unwrap_or_default();
+        let own = sent.process.as_ref().map(resource);
+        let (span, scope) = span(sent, &trace_id)?;
+        Ok((process, own, span, scope))
+    };
+    let mut at = 0..;
+    let list = spans.map_or("[]", RawValue::get);
+    Each(|sent: &RawValue| {
+        let at = at.next().unwrap_or(0);
+        match item(sent, room, convert)? {
             Ok((process, own, span, scope)) => {
                 let of_process = || processes.get(&process).map(resource).unwrap_or_default();
                 let key = own.as_ref().map_or_else(|| process.clone(), |own| format!("{own:?}"));
-                collected.add(&key, scope, span, || own.unwrap_or_else(of_process));
+                let weight = collected.add(&key, scope, span, || own.unwrap_or_else(of_process));
+                room.take(weight)?;
             }
             Err(reason) => refused.note(|| format!("{location}spans[{at}]"), reason),
         }
-    }
+        Ok(())
+    })
+    .of(list.as_bytes())?;
     collected.forget_processes();
+    Ok(())
 }
 
 /// Returns the attributes of the resource.
@@ -318,7 +347,7 @@ mod tests {
     fn one(span: &Value) -> trace::Span {
         let document = json!({ "data": [{ "traceID": TRACE, "spans": [span], "processes": {
             "p1": { "serviceName": "shop", "tags": [{ "key": "host", "type": "string", "value": "h" }] } } }] });
-        let (request, refused) = read(document.to_string().as_bytes()).unwrap();
+        let (request, refused) = read(document.to_string().as_bytes(), &mut Allowance::new(1 << 20)).unwrap();
         assert_eq!(refused, Refused::default());
         convert::spans(request).remove(0).1
     }
@@ -392,7 +421,7 @@ mod tests {
     fn a_file_may_be_one_trace_with_processes_in_its_spans() {
         let document = json!({ "traceID": "1", "processes": {}, "spans": [{ "spanID": "1", "startTime": 5, "duration": -1 },
             { "spanID": "2", "startTime": 5, "process": { "serviceName": "a" } }, { "spanID": "3", "startTime": "now" }, 7] });
-        let (request, refused) = read(document.to_string().as_bytes()).unwrap();
+        let (request, refused) = read(document.to_string().as_bytes(), &mut Allowance::new(1 << 20)).unwrap();
         let spans = convert::spans(request);
         assert_eq!((spans.len(), spans[0].1.service()), (1, "a"));
         let indexes: Vec<&str> = refused.problems.iter().map(|problem| problem.location.as_str()).collect();
@@ -511,7 +540,7 @@ mod tests {
             let id: TraceId = TRACE.parse().unwrap();
             let trace = Trace::assemble(id, spans);
             let written = serde_json::to_string(&Exported(trace.clone())).unwrap();
-            let (request, refused) = read(written.as_bytes()).unwrap();
+            let (request, refused) = read(written.as_bytes(), &mut Allowance::new(1 << 30)).unwrap();
             prop_assert_eq!(refused, Refused::default());
             let again = convert::spans(request).into_iter().map(|(trace, span)| { assert_eq!(trace, Some(id)); span });
             let again = Trace::assemble(id, again);

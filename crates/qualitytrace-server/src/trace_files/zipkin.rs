@@ -7,10 +7,12 @@ use opentelemetry_proto::tonic::trace::v1::span::{Event, Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
 use super::collected::{Collected, ScopeName, attribute, json, text};
-use super::{Item, Refused, ids, numbers};
+use super::{Each, Refused, ids, item, numbers};
+use crate::decode::{self, Allowance, DecodeError, Room};
 
 /// The beginning of tags that hold a link.
 const LINK_PREFIX: &str = "otlp.link.";
@@ -52,33 +54,52 @@ struct Annotation {
 }
 
 /// Reads a document. Spans that cannot be read are left out.
-pub fn read(document: &[u8]) -> Result<(ExportTraceServiceRequest, Refused), serde_json::Error> {
+pub(crate) fn read(
+    document: &[u8],
+    room: &mut impl Room,
+) -> Result<(ExportTraceServiceRequest, Refused), DecodeError> {
     let (mut collected, mut refused) = (Collected::default(), Refused::default());
     let inner = document.trim_ascii_start().strip_prefix(b"[").unwrap_or_default();
     if inner.trim_ascii_start().starts_with(b"[") {
-        let lists: Vec<Vec<Item<Box<ZipkinSpan>>>> = serde_json::from_slice(document)?;
-        for (list, items) in lists.into_iter().enumerate() {
-            add(items, &format!("[{list}]"), &mut collected, &mut refused);
-        }
+        let mut list = 0..;
+        Each(|items: &RawValue| {
+            let location = format!("[{}]", list.next().unwrap_or(0));
+            add(items.get().as_bytes(), &location, room, &mut collected, &mut refused)
+        })
+        .of(document)?;
     } else {
-        add(serde_json::from_slice(document)?, "", &mut collected, &mut refused);
+        add(document, "", room, &mut collected, &mut refused)?;
     }
     Ok((collected.into_request(), refused))
 }
 
-fn add(items: Vec<Item<Box<ZipkinSpan>>>, location: &str, collected: &mut Collected, refused: &mut Refused) {
-    for (at, item) in items.into_iter().enumerate() {
-        match item.read().and_then(|sent| span(*sent)) {
-            Ok((service, span, scope)) => collected.add(&service, scope, span, || {
-                if service.is_empty() { Vec::new() } else { vec![text("service.name", service.as_str())] }
-            }),
+/// Adds the spans of a list.
+fn add(
+    list: &[u8],
+    location: &str,
+    room: &mut impl Room,
+    collected: &mut Collected,
+    refused: &mut Refused,
+) -> Result<(), DecodeError> {
+    let mut at = 0..;
+    Each(|sent: &RawValue| {
+        let at = at.next().unwrap_or(0);
+        match item(sent, room, span)? {
+            Ok((service, span, scope)) => {
+                let weight = collected.add(&service, scope, span, || {
+                    if service.is_empty() { Vec::new() } else { vec![text("service.name", service.as_str())] }
+                });
+                room.take(weight)?;
+            }
             Err(reason) => refused.note(|| format!("{location}[{at}]"), reason),
         }
-    }
+        Ok(())
+    })
+    .of(list)
 }
 
 /// Converts a span; also returns its service and its scope.
-fn span(sent: ZipkinSpan) -> Result<(String, Span, ScopeName), String> {
+fn span(sent: ZipkinSpan, room: &mut Allowance) -> Result<(String, Span, ScopeName), String> {
     let annotations = sent.annotations.unwrap_or_default();
     // A span that was not finished may have annotations only, or no time at all.
     let began = sent.timestamp.as_ref().or_else(|| annotations.first().map(|first| &first.timestamp));
@@ -96,7 +117,7 @@ fn span(sent: ZipkinSpan) -> Result<(String, Span, ScopeName), String> {
         taken(["otel.scope.version", "otel.library.version"]),
     );
     let trace_state = taken(["w3c.tracestate", "w3c.tracestate"]);
-    let links = links(&mut tags);
+    let links = links(&mut tags, room);
     let mut attributes: Vec<KeyValue> = tags.iter().map(|(key, value)| json(key, value)).collect();
     let local = sent.local_endpoint.map(|endpoint| {
         addresses(&endpoint, "network.local", &mut attributes);
@@ -116,7 +137,7 @@ fn span(sent: ZipkinSpan) -> Result<(String, Span, ScopeName), String> {
         start_time_unix_nano: start,
         end_time_unix_nano: numbers::end(start, sent.duration.as_ref())?,
         attributes,
-        events: annotations.into_iter().map(event).collect::<Result<_, _>>()?,
+        events: annotations.into_iter().map(|sent| event(sent, room)).collect::<Result<_, _>>()?,
         links,
         status,
         trace_state,
@@ -167,22 +188,23 @@ fn status(tags: &mut Map<String, Value>) -> Option<Status> {
 }
 
 /// Returns the links, which the Collector's exporter writes as tags: `otlp.link.0` is `TRACE|SPAN|STATE|{...}|0`.
-fn links(tags: &mut Map<String, Value>) -> Vec<Link> {
+fn links(tags: &mut Map<String, Value>, room: &mut Allowance) -> Vec<Link> {
     let mut links = Vec::new();
     loop {
         let key = format!("{LINK_PREFIX}{}", links.len());
-        let Some(link) = tags.get(&key).and_then(Value::as_str).and_then(link) else { return links };
+        let written = tags.get(&key).and_then(Value::as_str);
+        let Some(link) = written.and_then(|written| link(written, room)) else { return links };
         tags.shift_remove(&key);
         links.push(link);
     }
 }
 
-fn link(written: &str) -> Option<Link> {
+fn link(written: &str, room: &mut Allowance) -> Option<Link> {
     let mut parts = written.splitn(3, '|');
     let (trace, span, rest) = (parts.next()?, parts.next()?, parts.next()?);
     let (rest, dropped) = rest.rsplit_once('|')?;
     let (state, attributes) = rest.split_once('|')?;
-    let attributes: Map<String, Value> = serde_json::from_str(attributes).ok()?;
+    let attributes: Map<String, Value> = decode::json(attributes.as_bytes(), room).ok()?;
     Some(Link {
         trace_id: ids::linked_trace("traceId", trace).ok()?,
         span_id: ids::span("spanId", span).ok()?,
@@ -202,10 +224,10 @@ fn addresses(endpoint: &Endpoint, location: &str, attributes: &mut Vec<KeyValue>
 }
 
 /// Converts an annotation. Exporters of OpenTelemetry write the attributes of an event into it: `name|{...}|0`.
-fn event(annotation: Annotation) -> Result<Event, String> {
+fn event(annotation: Annotation, room: &mut Allowance) -> Result<Event, String> {
     let parts = annotation.value.split_once('|').and_then(|(name, rest)| {
         let (written, dropped) = rest.rsplit_once('|')?;
-        let attributes: Map<String, Value> = serde_json::from_str(written).ok()?;
+        let attributes: Map<String, Value> = decode::json(written.as_bytes(), room).ok()?;
         Some((name.to_owned(), attributes, dropped.parse().ok()?))
     });
     let (name, attributes, dropped_attributes_count) =
@@ -229,7 +251,7 @@ mod tests {
     use crate::otlp::convert;
 
     fn spans(document: &Value) -> Vec<trace::Span> {
-        let (request, refused) = read(document.to_string().as_bytes()).unwrap();
+        let (request, refused) = read(document.to_string().as_bytes(), &mut Allowance::new(1 << 20)).unwrap();
         assert_eq!(refused, Refused::default());
         convert::spans(request).into_iter().map(|(_, span)| span).collect()
     }

@@ -14,6 +14,7 @@ use super::failure::{Endpoint, Failure, Reason};
 use super::http::{Sender, endpoint_of};
 use super::methods::{Methods, Offered};
 use super::propagation::Context;
+use crate::decode::{self, Allowance, DecodeError};
 
 /// The largest introspection response that is read.
 const SCHEMA_BYTES: u64 = 64 * 1024 * 1024;
@@ -75,7 +76,14 @@ fn description(reply: Reply, endpoint: &Endpoint, limit: u64, advice: &str) -> R
         let cause = format!("the schema is larger than {limit} bytes; {advice}");
         return Err(Failure::at(endpoint, Reason::TooLarge, &cause));
     }
-    let mut answer: Value = serde_json::from_str(&body).unwrap_or_default();
+    let mut answer: Value = match decode::json_within(body.as_bytes(), Allowance::DESCRIPTION) {
+        Ok(answer) => answer,
+        Err(DecodeError::Malformed(_)) => Value::Null,
+        Err(short @ (DecodeError::TooLarge { .. } | DecodeError::Busy)) => {
+            let cause = format!("the schema cannot be read: {short}; {advice}");
+            return Err(Failure::at(endpoint, Reason::TooLarge, &cause));
+        }
+    };
     let schema = answer["data"]["__schema"].take();
     if schema.is_object() {
         return Ok(schema);
@@ -126,7 +134,7 @@ fn value(query: &str, name: &str, text: &Text) -> Value {
     let as_text = || Value::from(text.value.as_str());
     match declared(query, name) {
         None | Some("String" | "ID") => as_text(),
-        Some(_) => serde_json::from_str(&text.value).unwrap_or_else(|_| as_text()),
+        Some(_) => decode::json_within(text.value.as_bytes(), Allowance::SMALL).unwrap_or_else(|_| as_text()),
     }
 }
 

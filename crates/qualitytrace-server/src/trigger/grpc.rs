@@ -34,6 +34,7 @@ use super::http::{Sender, basic};
 use super::methods::{Methods, Offered};
 use super::progress;
 use super::propagation::Context;
+use crate::decode::{Allowance, protobuf_weight};
 
 /// Default timeout of the whole call.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -192,6 +193,14 @@ fn given_protocol(call: &Grpc) -> Result<Option<DescriptorPool>, Failure> {
             shown(&text)
         ))
     })?;
+    if protobuf_weight(&bytes, reflection::DESCRIPTOR, Allowance::DESCRIPTION).is_none() {
+        let limit = Allowance::DESCRIPTION;
+        return Err(Failure::invalid(format!(
+            "the trigger's `descriptorSet` takes more memory than the {limit} bytes that there are for it; leave out the \
+             messages that it does not need"
+        )));
+    }
+    // Measured: above.
     DescriptorPool::decode(bytes.as_slice()).map(Some).map_err(|error| {
         Failure::invalid(format!(
             "the trigger's `descriptorSet` is no `FileDescriptorSet`: {error}; make one with `protoc \

@@ -90,6 +90,12 @@ pub enum RunEventKind {
     Triggered {
         /// The response.
         reply: Reply,
+        /// When the trigger was sent, in nanoseconds since the epoch.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sent: Option<u64>,
+        /// When it was answered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answered: Option<u64>,
     },
     /// The trigger got no response.
     TriggerFailed {
@@ -117,6 +123,8 @@ pub enum RunEventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         confirm: Option<u64>,
     },
+    /// The server that waited for the trace is gone; the next one goes on.
+    Resumed,
     /// Spans arrived.
     Arrived {
         /// The number of new spans.
@@ -124,6 +132,8 @@ pub enum RunEventKind {
         /// The number of spans so far.
         spans: usize,
     },
+    /// All that the trace owes is here, and a step of a suite only waits for the window of its first run.
+    Settling,
     /// Every span that a failure may have missed is known to be absent.
     Confirmed,
     /// The wait has ended.
@@ -195,7 +205,7 @@ pub enum RunEventKind {
     },
     /// The user stopped the run.
     Stopped,
-    /// The server stopped during the run.
+    /// The server stopped during the run, which cannot be resumed.
     Interrupted,
     /// The server failed to execute the run.
     Broken {
@@ -203,6 +213,10 @@ pub enum RunEventKind {
         message: String,
     },
 }
+
+/// Why an interrupted run has no verdict, and what to do.
+pub const INTERRUPTED: &str = "the server was restarted during the run, before the answer to the trigger was stored: what \
+                               the trigger did is not known, and it is not sent twice; run the test again";
 
 /// The name of the field that names the kind of an event; it comes first.
 pub(super) const KIND: &str = "what";
@@ -394,6 +408,12 @@ impl From<&trigger::Failure> for RunEventKind {
 }
 
 impl RunEventKind {
+    /// The response to a trigger that was sent and answered at these times.
+    pub fn triggered(reply: &run::Reply, sent: &run::TriggerSpan) -> Self {
+        let (start, end) = (sent.start.as_nanos(), sent.end.as_nanos());
+        Self::Triggered { reply: reply.into(), sent: Some(start), answered: Some(end) }
+    }
+
     /// The start of a wait with this policy.
     pub fn waiting(policy: &wait::Policy, confirm: Option<Duration>) -> Self {
         Self::Waiting {
@@ -411,7 +431,7 @@ impl RunEventKind {
             | Self::TriggerFailed { message, .. }
             | Self::NoTrace { message }
             | Self::Broken { message } => Some(message),
-            Self::Interrupted => Some("the server stopped during the run"),
+            Self::Interrupted => Some(INTERRUPTED),
             Self::Created
             | Self::Again { .. }
             | Self::Imported { .. }
@@ -421,7 +441,9 @@ impl RunEventKind {
             | Self::Triggering { .. }
             | Self::Triggered { .. }
             | Self::Waiting { .. }
+            | Self::Resumed
             | Self::Arrived { .. }
+            | Self::Settling
             | Self::Confirmed
             | Self::WaitEnded { .. }
             | Self::WaitSkipped { .. }

@@ -235,6 +235,7 @@ impl AnalyzerGates {
 pub fn ended(state: State, gates: &Gates, specs: Option<Outcome>) -> Ended {
     match (state, specs) {
         (State::Stopped, _) => Ended::Stopped,
+        (State::Failed, _) => Ended::Interrupted,
         (State::Finished, Some(_)) if gates.passed => Ended::Passed,
         (State::Finished, Some(Outcome::Inconclusive)) => Ended::Inconclusive,
         (State::Finished, Some(_)) if gates.is_inconclusive() => Ended::Inconclusive,

@@ -45,7 +45,7 @@ pub enum Outcome {
     Flaky,
     /// It was judged, and did not pass.
     Failed,
-    /// Missing spans could change its verdict.
+    /// Missing spans could change its verdict, or the server could not bring it to its end.
     Inconclusive,
     /// It could not be executed or judged.
     Broken,
@@ -97,7 +97,7 @@ impl From<Ended> for Outcome {
         match ended {
             Ended::Passed => Self::Passed,
             Ended::Failed => Self::Failed,
-            Ended::Inconclusive => Self::Inconclusive,
+            Ended::Inconclusive | Ended::Interrupted => Self::Inconclusive,
             Ended::Broken => Self::Broken,
             Ended::Stopped => Self::Stopped,
         }
@@ -110,7 +110,7 @@ impl From<series::Outcome> for Outcome {
             series::Outcome::Passed => Self::Passed,
             series::Outcome::Flaky { .. } => Self::Flaky,
             series::Outcome::Failed => Self::Failed,
-            series::Outcome::Inconclusive => Self::Inconclusive,
+            series::Outcome::Inconclusive | series::Outcome::Interrupted => Self::Inconclusive,
             series::Outcome::Broken => Self::Broken,
             series::Outcome::Stopped => Self::Stopped,
         }

@@ -129,6 +129,9 @@ impl From<Role> for Part {
     }
 }
 
+/// Why an interrupted run of a suite has no result, and what to do.
+pub const INTERRUPTED: &str = "the server was restarted during the run of the suite, and its definition is no longer known: run it again";
+
 /// The state of a run of a suite, folded from its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SuiteProgress {
@@ -164,7 +167,7 @@ impl SuiteProgress {
                     facts.passed = Some(*passed);
                 }
                 SuiteEventKind::Interrupted => {
-                    ends(&mut facts, Some("the server stopped during the run of the suite".to_owned()));
+                    ends(&mut facts, Some(INTERRUPTED.to_owned()));
                 }
                 SuiteEventKind::StepsSkipped { .. } | SuiteEventKind::Stopping | SuiteEventKind::Resumed => {}
             }

@@ -416,6 +416,7 @@ fn check_run(case: &Value, input: &Value) -> Result<(), String> {
         .map(|spec| Spec {
             name: None,
             selector: Text::from(text(spec, "selector").as_str()),
+            within: None,
             assertions: spec["assertions"]
                 .as_array()
                 .into_iter()

@@ -9,68 +9,24 @@ use axum::extract::State;
 use http::HeaderMap;
 use qualitytrace_server::config::Config;
 use qualitytrace_server::server::Server;
-use qualitytrace_testing::{DEADLINE, eventually, within};
+use qualitytrace_testing::{DEADLINE, Line, Outage, eventually, within};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
-use url::Url;
 
 use crate::databases::Database;
 
-/// A TCP proxy to a database that can be interrupted and restored.
-struct Line {
-    url: String,
-    is_cut: watch::Sender<bool>,
-}
-
-/// What becomes of connections while a line is interrupted.
-#[derive(Clone, Copy)]
-enum Cut {
-    Closed,
-    /// They stay open, and nothing passes.
-    Silent,
-}
-
-impl Line {
-    async fn to(database: &str, how: Cut) -> Self {
-        let mut url: Url = database.parse().unwrap();
-        let far = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap_or(5432));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let near = listener.local_addr().unwrap();
-        url.set_host(Some("127.0.0.1")).unwrap();
-        url.set_port(Some(near.port())).unwrap();
-        let (is_cut, cut) = watch::channel(false);
-        tokio::spawn(async move {
-            while let Ok((mut near, _)) = listener.accept().await {
-                let (far, mut cut) = (far.clone(), cut.clone());
-                tokio::spawn(async move {
-                    let mut far = TcpStream::connect(far).await.unwrap();
-                    tokio::select! {
-                        () = async { drop(cut.wait_for(|is_cut| *is_cut).await) } => match how {
-                            Cut::Closed => {}
-                            Cut::Silent => std::future::pending().await,
-                        },
-                        _ = copy_bidirectional(&mut near, &mut far) => {}
-                    }
-                });
-            }
-        });
-        Self { url: url.into(), is_cut }
-    }
-
-    /// Starts a server that stores over this line.
-    async fn server(&self) -> Server {
-        let server = Server::start(Config {
-            http: SocketAddr::from(([127, 0, 0, 1], 0)),
-            otlp_grpc: None,
-            otlp_http: None,
-            database_url: self.url.clone(),
-            ..Config::default()
-        });
-        server.await.unwrap()
-    }
+/// Starts a server that stores over this line.
+async fn start_server(line: &Line) -> Server {
+    let server = Server::start(Config {
+        http: SocketAddr::from(([127, 0, 0, 1], 0)),
+        otlp_grpc: None,
+        otlp_http: None,
+        database_url: line.url.clone(),
+        ..Config::default()
+    });
+    server.await.unwrap()
 }
 
 /// Interrupts the database before it responds, and reports its trace context.
@@ -78,7 +34,7 @@ async fn cut(
     State((line, context)): State<(Arc<Line>, watch::Sender<Option<String>>)>,
     headers: HeaderMap,
 ) -> &'static str {
-    line.is_cut.send_replace(true);
+    line.cut();
     context.send_replace(Some(headers["traceparent"].to_str().unwrap().to_owned()));
     "gone"
 }
@@ -86,8 +42,8 @@ async fn cut(
 #[tokio::test]
 async fn runs_wait_for_a_database_that_is_away_and_requests_are_told_to_come_again() {
     let Some(database) = Database::postgres().await else { return };
-    let line = Arc::new(Line::to(&database.url, Cut::Closed).await);
-    let server = line.server().await;
+    let line = Arc::new(Line::to(&database.url, Outage::Closed).await);
+    let server = start_server(&line).await;
     let (url, client) = (format!("http://{}", server.addresses().http), reqwest::Client::new());
     let (context, mut seen) = watch::channel(None);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -117,7 +73,7 @@ async fn runs_wait_for_a_database_that_is_away_and_requests_are_told_to_come_aga
         assert_eq!(said, json!({ "code": 503, "error": error }));
     }
 
-    line.is_cut.send_replace(false);
+    line.restore();
     let parts: Vec<&str> = context.split('-').collect();
     let now = qualitytrace_server::clock::now().as_nanos().to_string();
     let span = json!({
@@ -137,8 +93,8 @@ async fn runs_wait_for_a_database_that_is_away_and_requests_are_told_to_come_aga
 #[tokio::test]
 async fn a_server_ends_while_its_database_is_away_and_the_next_one_marks_its_runs() {
     let Some(database) = Database::postgres().await else { return };
-    let line = Line::to(&database.url, Cut::Silent).await;
-    let server = line.server().await;
+    let line = Line::to(&database.url, Outage::Silent).await;
+    let server = start_server(&line).await;
     let url = format!("http://{}", server.addresses().http);
     let client = reqwest::Client::new();
     let subject = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -150,12 +106,12 @@ async fn a_server_ends_while_its_database_is_away_and_the_next_one_marks_its_run
     }
     // The request of the run is on its way and gets no answer.
     let _held = subject.accept().await.unwrap();
-    line.is_cut.send_replace(true);
+    line.cut();
     // A platform kills what has not ended after 30 seconds.
     within(Duration::from_secs(28), "the server ends", server.shutdown()).await;
 
-    line.is_cut.send_replace(false);
-    let next = line.server().await;
+    line.restore();
+    let next = start_server(&line).await;
     let run = format!("http://{}/api/tests/t/run/1", next.addresses().http);
     eventually(DEADLINE, "the run is marked", async || {
         let run: Value = client.get(&run).send().await.unwrap().json().await.unwrap();

@@ -2,6 +2,7 @@
 
 mod clickhouse;
 mod clickhouse_table;
+mod hostile;
 mod jaeger;
 mod jaeger_on_opensearch;
 mod masked_secrets;
@@ -51,8 +52,12 @@ impl Bench {
     }
 
     async fn start_within(limits: Limits) -> Self {
+        Self::start_as(Config { limits, ..Config::default() }).await
+    }
+
+    async fn start_as(config: Config) -> Self {
         let http = SocketAddr::from(([127, 0, 0, 1], 0));
-        let config = Config { http, otlp_grpc: None, otlp_http: None, limits, ..Config::default() };
+        let config = Config { http, otlp_grpc: None, otlp_http: None, ..config };
         let server = Server::start(config).await.unwrap();
         let url = format!("http://{}", server.addresses().http);
         let caused = Caused::default();

@@ -34,6 +34,7 @@ mod owed;
 mod page;
 mod parameters;
 mod poison;
+mod prompt;
 mod queue;
 mod register;
 mod removal;

@@ -114,6 +114,28 @@ async fn a_body_that_can_never_be_held_is_refused_for_good() {
 }
 
 #[tokio::test]
+async fn a_body_counts_with_what_it_becomes() {
+    let limits = Limits { api_bytes: 16 * MIB as u64, ..Limits::default() };
+    let (server, address) = server(limits).await;
+    let client = crate::client();
+    let empty = vec!["{}"; 200_000].join(",");
+    let spec = format!(r#"{{"name":"S","type":"otlp","x":[{empty}]}}"#);
+    let yaml = format!("type: Test\nspec:\n  name: T\n  specs:\n{}", "  -\n".repeat(200_000));
+    for (path, kind, body) in [
+        ("/api/config/connection", "application/json", spec.clone()),
+        ("/api/tests", "application/json", format!(r#"{{"type":"Test","spec":{spec}}}"#)),
+        ("/api/tests", "text/yaml", yaml),
+        ("/api/language/check", "application/json", spec),
+    ] {
+        let request = client.post(format!("http://{address}{path}")).header("content-type", kind);
+        let refused = request.body(body).send().await.unwrap();
+        assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE, "{path}");
+        assert!(refused.text().await.unwrap().contains("limits.apiBytes"), "{path}");
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_list_larger_than_the_memory_is_sent_in_parts() {
     let limits = Limits { api_bytes: 20 * MIB as u64, ..Limits::default() };
     let (server, address) = server(limits).await;

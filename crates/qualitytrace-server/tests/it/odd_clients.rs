@@ -8,6 +8,7 @@ use crate::databases::{Database, on_every_database};
 
 on_every_database!(
     a_nul_is_neither_stored_nor_found,
+    a_path_does_not_lead_to_another_tenant,
     bodies_that_are_no_objects_are_refused,
     text_beyond_ascii_says_how_it_is_encoded,
     the_hosted_service_cannot_be_had,
@@ -135,6 +136,42 @@ async fn tenants_are_named_in_many_ways(database: &Database) {
     }
     let got = bench.send(Method::GET, "/api/version.json", &[("x-qualitytrace-tenantid", "x")], "").await;
     assert_eq!((got.status, got.text.as_str()), (StatusCode::BAD_REQUEST, "invalid tenant id: x"));
+    bench.server.shutdown().await;
+}
+
+async fn a_path_does_not_lead_to_another_tenant(database: &Database) {
+    let bench = Bench::new(database).await;
+    let (own, other) = ("00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b");
+    let of = |tenant| [("x-tracetest-tenantid", tenant)];
+    let trigger = json!({ "type": "traceid", "traceid": { "id": "x" } });
+    for (collection, spec) in [
+        ("tests", json!({ "id": "t", "name": "T", "trigger": trigger })),
+        ("variablesets", json!({ "id": "t", "name": "V" })),
+        ("testsuites", json!({ "id": "t", "name": "S" })),
+    ] {
+        let put = json!({ "spec": spec }).to_string();
+        let stored = bench.send(Method::PUT, &format!("/api/{collection}"), &of(other), &put).await;
+        assert_eq!(stored.status, StatusCode::CREATED, "{}", stored.text);
+        // Neither without a tenant nor as another one.
+        for headers in [&[][..], &of(own)] {
+            for id in [format!("{other}%1F"), "%1f".to_owned(), format!("{own}%1F{other}%1F")] {
+                let path = format!("/api/{collection}/{id}t");
+                for method in [Method::GET, Method::DELETE] {
+                    let got = bench.send(method, &path, headers, "").await;
+                    assert_eq!(got.status, StatusCode::NOT_FOUND, "{path}: {}", got.text);
+                }
+            }
+        }
+        let kept = bench.send(Method::GET, &format!("/api/{collection}/t"), &of(other), "").await;
+        assert_eq!(kept.status, StatusCode::OK, "{}", kept.text);
+    }
+    let run = bench.send(Method::POST, &format!("/api/tests/{other}%1Ft/run"), &[], "{}").await;
+    assert_eq!(run.status, StatusCode::NOT_FOUND, "{}", run.text);
+    // A suite names its tests, too.
+    let suite = json!({ "spec": { "id": "s", "name": "S", "steps": [format!("{other}\u{1f}t")] } });
+    assert_eq!(bench.put("/api/testsuites", &suite).await.status, StatusCode::CREATED);
+    let shown = bench.send(Method::GET, "/api/testsuites/s", &[("x-tracetest-augmented", "true")], "").await;
+    assert!(!shown.text.contains("\"name\":\"T\""), "{}", shown.text);
     bench.server.shutdown().await;
 }
 

@@ -143,3 +143,39 @@ async fn a_file_that_cannot_be_read_is_refused_with_its_place() {
     assert!(stored["problems"][0]["reason"].as_str().unwrap().contains("limits.spansPerTrace"), "{stored}");
     bench.server.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_file_is_measured_before_it_is_decoded() {
+    let limits = Limits { api_bytes: 16 << 20, ..Limits::default() };
+    let bench = Bench::start(limits).await;
+    let empty = vec!["{}"; 200_000].join(",");
+    let resource = "r".repeat(100_000);
+    // Spans of one process, each of another library, for which the process is repeated.
+    let spans: Vec<String> = (1..=1_000)
+        .map(|id| {
+            format!(
+                r#"{{"spanID":"{id:x}","startTime":1,"processID":"p","tags":[{{"key":"otel.scope.name","value":"{id}"}}]}}"#
+            )
+        })
+        .collect();
+    let (spans, process) = (spans.join(","), format!(r#"{{"p":{{"serviceName":"{resource}"}}}}"#));
+    for (query, file) in [
+        ("", format!(r#"{{"resourceSpans":[{empty}]}}"#)),
+        (
+            "",
+            format!(r#"{{"resource_spans":[{{"scopeSpans":[{{"spans":[{{"attributes":[{empty}]}}]}}]}}]}}"#),
+        ),
+        ("", format!(r#"{{"data":[{{"traceID":"1","spans":[{spans}],"processes":{process}}}]}}"#)),
+        ("", format!(r#"{{"data":[{{"traceID":"1","spans":[{{"spanID":"1","logs":[{empty}]}}]}}]}}"#)),
+        ("?format=zipkin", format!(r#"[{{"traceId":"1","id":"2","annotations":[{empty}]}}]"#)),
+    ] {
+        let (status, told) = bench.send(query, file.clone()).await;
+        // What grows while it is read meets the memory of its own body.
+        assert!([413, 503].contains(&status), "{file:.60}: {told}");
+        assert!(told["error"].as_str().unwrap().contains("limits.apiBytes"), "{told}");
+    }
+    // Items that are none are counted, and take nothing.
+    let (status, told) = bench.send("?format=zipkin", format!("[{empty}]")).await;
+    assert_eq!((status, &told["refused"]), (200, &json!(200_000)), "{told}");
+    bench.server.shutdown().await;
+}

@@ -1,21 +1,25 @@
 //! `qualitytrace completion SHELL`: the script that makes a shell ask this program for completions, and the answers.
 //!
-//! Ids are those of the server that the command line names.
+//! Ids are those of the server that the command line or the user's own file names: a shell asks in any folder, unasked.
+
+mod shells;
 
 use std::ffi::OsStr;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Command};
-use clap_complete::env::Shells;
 use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate, Shell};
 use qualitytrace_core::definition::Kind;
 use serde_json::Value;
 
+use self::shells::SHELLS;
 use super::resource;
 use super::target::Target;
 use super::{Arguments, Exit};
+use crate::client::answer;
 use crate::client::resources::{Form, Page};
+use crate::report::visible;
 use crate::terminal;
 
 /// The variable by which a shell asks for completions; its value is the shell.
@@ -39,8 +43,8 @@ pub(crate) struct Options {
 
 /// Prints the script.
 pub(crate) fn completion(options: &Options) -> anyhow::Result<Exit> {
-    let (shells, shell) = (Shells::builtins(), options.shell.to_string());
-    let writer = shells.completer(&shell).with_context(|| format!("{shell} has no completions"))?;
+    let shell = options.shell.to_string();
+    let writer = SHELLS.completer(&shell).with_context(|| format!("{shell} has no completions"))?;
     let mut script = Vec::new();
     let name = "qualitytrace";
     writer.write_registration(VARIABLE, name, name, name, &mut script)?;
@@ -50,7 +54,7 @@ pub(crate) fn completion(options: &Options) -> anyhow::Result<Exit> {
 
 /// Answers a shell that asks for completions, and ends the process then. Must be called before anything else.
 pub(crate) fn answer_shell() {
-    CompleteEnv::with_factory(|| with_ids(Arguments::table())).var(VARIABLE).complete();
+    CompleteEnv::with_factory(|| with_ids(Arguments::table())).var(VARIABLE).shells(SHELLS).complete();
 }
 
 /// Completes `--id` of every command.
@@ -73,16 +77,17 @@ fn ids(current: &OsStr) -> Vec<CompletionCandidate> {
     let found = runtime.block_on(async { tokio::time::timeout(TIMEOUT, stored(&words)).await });
     // Without an answer there is nothing to offer, and nowhere to say why.
     let stored = found.map(Result::unwrap_or_default).unwrap_or_default();
-    let offered = stored.into_iter().filter(|(id, _)| id.starts_with(prefix));
-    offered.map(|(id, name)| CompletionCandidate::new(id).help(Some(name.into()))).collect()
+    // One that begins with a dash would be a flag.
+    let offered = stored.into_iter().filter(|(id, _)| id.starts_with(prefix) && !id.starts_with('-'));
+    offered.map(|(id, name)| CompletionCandidate::new(id).help(Some(visible::text(&name).into()))).collect()
 }
 
 /// The ids and names of what a command line is about.
 async fn stored(words: &[String]) -> anyhow::Result<Vec<(String, String)>> {
     let kind = words.iter().find_map(|word| resource::kind(word)).unwrap_or(Kind::Test);
-    let client = Target::at(server(words), None).client()?;
+    let client = Target::at(server(words), None).users_client()?;
     let page = Page { take: MOST_IDS, skip: 0, sort_by: "", direction: "" };
-    let list: Value = serde_json::from_str(&client.list(kind, &page, Form::Json).await?)?;
+    let list: Value = answer::document(&client.list(kind, &page, Form::Json).await?)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let items = list["items"].as_array().into_iter().flatten();
     Ok(items.map(|item| (text(&item["spec"]["id"]), text(&item["spec"]["name"]))).collect())

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -82,6 +82,8 @@ fn write(file: &Path, entries: &Map<String, Value>) -> std::io::Result<()> {
     let lines: Vec<String> = entries.iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(file)?;
+    // One that was there may have been made by hand.
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
     file.write_all(lines.concat().as_bytes())
 }
 

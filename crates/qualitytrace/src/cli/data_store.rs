@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::Exit;
 use super::files::File;
 use super::target::{Output, Target};
+use crate::client::answer;
 use crate::client::resources::Form;
 use crate::terminal;
 
@@ -84,15 +85,14 @@ async fn test(file: Option<PathBuf>, target: Target) -> anyhow::Result<Exit> {
         None => {
             let current = client.resource(Kind::DataStore, "current", Form::Json).await?;
             let current = current.context("the server has no data store")?;
-            let mut current: Value =
-                serde_json::from_str(&current).context("the server's answer is not a data store")?;
+            let mut current: Value = answer::document(&current)?;
             current["spec"].take()
         }
     };
     let tested = client.connection(&spec).await?;
     let has_failed = STEPS.iter().any(|(key, _)| tested[key]["status"] == "failed");
     if target.output == Some(Output::Json) {
-        terminal::out(&format!("{}\n", serde_json::to_string_pretty(&tested)?));
+        terminal::out(&terminal::filter::json(&format!("{}\n", serde_json::to_string_pretty(&tested)?)));
     } else {
         terminal::out(&shown(&spec, &tested));
     }

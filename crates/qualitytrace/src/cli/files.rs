@@ -4,6 +4,7 @@ pub(super) mod environment;
 pub(super) mod ids;
 mod patterns;
 pub(super) mod references;
+pub(super) mod regular;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -44,14 +45,14 @@ impl File {
     /// Reads one file. Mistakes in its text are diagnostics, not errors.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let source =
-            std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+            regular::read_text(path).with_context(|| format!("failed to read {}", path.display()))?;
         Ok(Self::parse(path, source))
     }
 
     /// Reads one file and replaces `${NAME}` in it by `value`.
     pub(crate) fn read_expanded(path: &Path, value: impl Fn(&str) -> Option<String>) -> anyhow::Result<Self> {
         let source =
-            std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+            regular::read_text(path).with_context(|| format!("failed to read {}", path.display()))?;
         Ok(Self::expanded(path, source, value))
     }
 
@@ -105,7 +106,7 @@ impl File {
         // Secrets are redacted: logs of CI systems have many readers. Values of the environment are not shown at all.
         let source = definition::secrets::redacted(self.original(), self.format);
         let shown = lang::render(&name, &source, &self.placed(), terminal::style::coloured());
-        format!("{}\n\n", shown.trim_end())
+        format!("{}\n\n", terminal::filter::adopted(shown.trim_end()))
     }
 
     /// Its diagnostics, at their places in the text as it is on the disk.
@@ -163,7 +164,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             patterns::search(pattern, &mut candidates)?;
             format!("no definition in a .yaml, .yml or .json file matches {pattern}")
         } else if path.exists() {
-            // A pipe or a device is read as it is.
+            // A pipe that a shell made is read; others are refused there.
             found.push(path.clone());
             continue;
         } else {
@@ -269,7 +270,7 @@ pub(crate) fn require_writable(path: &Path) -> anyhow::Result<()> {
 }
 
 fn is_definition(path: &Path) -> anyhow::Result<bool> {
-    let source = std::fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
+    let source = regular::read(path).with_context(|| format!("failed to read {}", path.display()))?;
     Ok(definition::is_meant(&String::from_utf8_lossy(&source), format_of(path)))
 }
 

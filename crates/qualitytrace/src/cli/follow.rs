@@ -15,7 +15,7 @@ use super::parallel::{TriggerLimit, UnderWay};
 use crate::client::events::Seen;
 use crate::client::{Client, StartedRun, Wanted};
 use crate::report::progress::Progress;
-use crate::report::{self, Ending, Level, Outcome, TestReport};
+use crate::report::{self, Ending, Level, Link, Outcome, TestReport};
 
 /// How a series of runs ended.
 #[derive(Debug, Clone, Copy)]
@@ -148,7 +148,9 @@ async fn steps(
     let mut events = std::pin::pin!(client.suite_events(id, run.number));
     let mut steps: Vec<Step> = Vec::new();
     let mut runs: HashMap<usize, Vec<(u64, String)>> = HashMap::new();
-    let mut why = None;
+    // The steps of the reports.
+    let mut places = Vec::new();
+    let (mut why, mut is_of_server) = (None, false);
     loop {
         let event = tokio::select! {
             event = events.try_next() => event?,
@@ -168,6 +170,7 @@ async fn steps(
                 runs.entry(step).or_default().push((run, trace_id));
             }
             SuiteEventKind::StepEnded { step, outcome, recovered, message, .. } => {
+                places.push(step);
                 let (step, runs) = (planned(&steps, step)?, runs.remove(&step).unwrap_or_default());
                 let ended = Some(SeriesEnd::of_step(step, outcome, recovered));
                 let mut report = self::report(context, &step.title, &step.test, &runs, ended, None).await?;
@@ -180,6 +183,7 @@ async fn steps(
             }
             SuiteEventKind::StepsSkipped { steps: skipped } => {
                 for step in skipped {
+                    places.push(step);
                     let step = planned(&steps, step)?;
                     let mut report = TestReport::skipped(step.title.clone(), step.test.clone());
                     report.place(name, step);
@@ -190,15 +194,20 @@ async fn steps(
             SuiteEventKind::Stopping | SuiteEventKind::Resumed => {}
             SuiteEventKind::Ended { passed, message } => why = message.filter(|_| !passed),
             SuiteEventKind::Interrupted => {
-                why = Some("the server stopped during the run of the suite".to_owned());
+                (why, is_of_server) = (Some(wire::suite::INTERRUPTED.to_owned()), true);
             }
         }
     }
+    // Steps whose windows overlap may end in another order.
+    let mut placed: Vec<(usize, TestReport)> = places.into_iter().zip(reports.drain(..)).collect();
+    placed.sort_by_key(|(step, _)| *step);
+    reports.extend(placed.into_iter().map(|(_, report)| report));
     // The error that ended the suite is part of a report, unless it happened outside of every step.
     let is_told = reports.iter().any(|report| !report.outcome.is_pass());
     if let Some(why) = why.filter(|_| !is_told) {
         let mut report = TestReport::skipped(name.to_owned(), id.to_owned());
-        (report.outcome, report.ending) = (Outcome::Broken, Ending::Broken(why));
+        let outcome = if is_of_server { Outcome::Inconclusive } else { Outcome::Broken };
+        (report.outcome, report.ending) = (outcome, Ending::Broken(why));
         progress.ended(name, &report);
         reports.push(report);
     }
@@ -291,7 +300,8 @@ pub(super) async fn report(
         None => TestReport::skipped(name.to_owned(), id.to_owned()),
     };
     report.earlier = reports;
-    report.link = (has_page && report.run > 0).then(|| client.page_of_run(&report.id, report.run));
+    let page = (has_page && report.run > 0).then(|| client.page_of_run(&report.id, report.run));
+    report.link = page.as_deref().and_then(Link::of);
     if let Some(SeriesEnd { attempts, outcome }) = ended {
         (report.attempts, report.outcome) = (attempts, outcome);
     }

@@ -7,9 +7,11 @@ use std::path::Path;
 use anyhow::Context;
 use qualitytrace_core::wait::Learned;
 
+use super::files::regular;
+
 /// Reads the file; a missing one is empty.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Learned> {
-    let text = match std::fs::read_to_string(path) {
+    let text = match regular::read_text(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Learned::default()),
         Err(error) => return Err(error).with_context(|| failed("read", path)),

@@ -12,7 +12,7 @@ use clap::Args;
 use futures_util::TryStreamExt;
 use qualitytrace_core::definition::Kind;
 use qualitytrace_server::wire::series::Series;
-use qualitytrace_server::wire::suite::{Part, SuiteEventKind};
+use qualitytrace_server::wire::suite::{INTERRUPTED, Part, SuiteEventKind};
 
 use super::Exit;
 use super::confirm::until_certain;
@@ -20,6 +20,7 @@ use super::follow::SeriesEnd;
 use super::interrupt::Interrupt;
 use super::plan::StoredRunnable;
 use super::target::Output;
+use crate::client::answer;
 use crate::client::resources::Form;
 use crate::client::{Client, EndedRun, MissingVariables, StartedRun, Wanted};
 use crate::report::Outcome;
@@ -226,8 +227,12 @@ impl Ended {
         Ok(match (self, output) {
             (Self::Test(test), Output::Pretty) => format!("{}\n", test.pretty(0)),
             (Self::Suite(suite), Output::Pretty) => format!("{}\n", suite.pretty()),
-            (Self::Test(test), Output::Json) => format!("{:#}\n\n", test.json()),
-            (Self::Suite(suite), Output::Json) => format!("{:#}\n\n", suite.json()),
+            (Self::Test(test), Output::Json) => {
+                format!("{}\n\n", terminal::filter::json(&format!("{:#}", test.json())))
+            }
+            (Self::Suite(suite), Output::Json) => {
+                format!("{}\n\n", terminal::filter::json(&format!("{:#}", suite.json())))
+            }
             (Self::Test(test), Output::Yaml) => serde_saphyr::to_string(&test.json())?,
             (Self::Suite(suite), Output::Yaml) => serde_saphyr::to_string(&suite.json())?,
         })
@@ -342,7 +347,7 @@ async fn suite(
         link,
         steps: Vec::new(),
         error: None,
-        is_setup_open: false,
+        is_cut_short: false,
         is_running: skip_wait,
     };
     if skip_wait {
@@ -369,7 +374,7 @@ async fn steps(
     result: &mut SuiteResult,
 ) -> anyhow::Result<Vec<(Vec<u64>, SeriesEnd)>> {
     let client = certainty.client;
-    let mut ended_steps = Vec::new();
+    let (mut ended_steps, mut places) = (Vec::new(), Vec::new());
     let mut events = std::pin::pin!(client.suite_events(id, run.number));
     let mut planned = Vec::new();
     let mut runs: Vec<Vec<u64>> = Vec::new();
@@ -382,20 +387,27 @@ async fn steps(
             SuiteEventKind::StepStarted { step, run, .. } => {
                 runs.get_mut(step).into_iter().for_each(|known| known.push(run));
             }
-            SuiteEventKind::StepEnded { step, outcome, recovered, .. } => {
+            SuiteEventKind::StepEnded { step, outcome, recovered, message, .. } => {
+                let number = step;
                 let (Some(step), Some(runs)) = (planned.get(step), runs.get(step)) else { continue };
                 let Some(run) = runs.last() else { continue };
                 let end = SeriesEnd::of_step(step, outcome, recovered);
-                result.is_setup_open |= step.role == Part::Setup && end.outcome == Outcome::Inconclusive;
+                // A step that the server could not bring to its end has a message.
+                let ends_suite = step.role == Part::Setup || message.is_some();
+                result.is_cut_short |= ends_suite && end.outcome == Outcome::Inconclusive;
                 let (name, titles) = definition(client, Kind::Test, &step.test).await?;
                 let ended = client.run(&step.test, *run).await?;
                 let (page, outcome) = (client.page(), certainty.counted(end.outcome));
-                result.steps.push(TestResult::new(&page, &step.test, *run, name, titles, ended, outcome));
-                ended_steps.push((runs.clone(), end));
+                let test = TestResult::new(&page, &step.test, *run, name, titles, ended, outcome);
+                // Steps whose windows overlap may end in another order.
+                let place = places.partition_point(|before| *before <= number);
+                places.insert(place, number);
+                result.steps.insert(place, test);
+                ended_steps.insert(place, (runs.clone(), end));
             }
             SuiteEventKind::Ended { passed, message } => result.error = message.filter(|_| !passed),
             SuiteEventKind::Interrupted => {
-                result.error = Some("the server stopped during the run of the suite".to_owned());
+                (result.error, result.is_cut_short) = (Some(INTERRUPTED.to_owned()), true);
             }
             SuiteEventKind::StepsSkipped { .. } | SuiteEventKind::Stopping | SuiteEventKind::Resumed => {}
         }
@@ -407,7 +419,7 @@ async fn steps(
 async fn definition(client: &Client, kind: Kind, id: &str) -> anyhow::Result<(String, Vec<String>)> {
     let body = client.resource(kind, id, Form::Json).await?;
     let body = body.with_context(|| format!("the server no longer has `{id}`"))?;
-    let shown: serde_json::Value = serde_json::from_str(&body).context("the server's answer is not JSON")?;
+    let shown: serde_json::Value = answer::document(&body)?;
     let spec = &shown["spec"];
     let title = |spec: &serde_json::Value| {
         let texts = [&spec["name"], &spec["selector"]].map(|text| text.as_str().unwrap_or_default());

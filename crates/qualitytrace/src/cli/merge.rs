@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
+use super::files::regular;
 use super::{Exit, reports, run};
 use crate::{report, terminal};
 
@@ -46,7 +47,7 @@ pub(crate) fn report(options: &Options) -> anyhow::Result<Exit> {
     // Shards run at the same time.
     let mut took = Duration::ZERO;
     for file in &options.files {
-        let text = std::fs::read_to_string(file)
+        let text = regular::read_text(file)
             .with_context(|| format!("failed to read the report {}", file.display()))?;
         let (reports, time) =
             report::json::read(&text).with_context(|| format!("{} cannot be merged", file.display()))?;

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use super::files::regular;
+
 /// A CI system: a variable that only it sets, and the variables with branch, commit, address and number of the job.
 struct Provider {
     name: &'static str,
@@ -139,14 +141,13 @@ impl Checkout {
             if git.is_dir() { Some(git) } else { worktree(&git) }
         });
         let Some(git) = found else { return Self::default() };
-        let Ok(head) = std::fs::read_to_string(git.join("HEAD")) else { return Self::default() };
+        let Ok(head) = regular::read_text(&git.join("HEAD")) else { return Self::default() };
         let Some(name) = head.trim().strip_prefix("ref: ") else {
             return Self { branch: None, commit: Some(head.trim().to_owned()) };
         };
-        let common = std::fs::read_to_string(git.join("commondir")).ok();
+        let common = regular::read_text(&git.join("commondir")).ok();
         let common = common.map_or_else(|| git.clone(), |path| git.join(path.trim()));
-        let commit =
-            [&git, &common].iter().find_map(|folder| std::fs::read_to_string(folder.join(name)).ok());
+        let commit = [&git, &common].iter().find_map(|folder| regular::read_text(&folder.join(name)).ok());
         let commit = commit.map(|commit| commit.trim().to_owned()).or_else(|| packed(&common, name));
         Self { branch: name.strip_prefix("refs/heads/").map(ToOwned::to_owned), commit }
     }
@@ -154,12 +155,12 @@ impl Checkout {
 
 /// The folder of a worktree that a `.git` file names.
 fn worktree(file: &Path) -> Option<PathBuf> {
-    let text = std::fs::read_to_string(file).ok()?;
+    let text = regular::read_text(file).ok()?;
     Some(file.parent()?.join(text.trim().strip_prefix("gitdir: ")?))
 }
 
 fn packed(git: &Path, name: &str) -> Option<String> {
-    let text = std::fs::read_to_string(git.join("packed-refs")).ok()?;
+    let text = regular::read_text(&git.join("packed-refs")).ok()?;
     let line = text.lines().find(|line| line.split_once(' ').is_some_and(|(_, known)| known == name))?;
     line.split_once(' ').map(|(commit, _)| commit.to_owned())
 }

@@ -1,5 +1,6 @@
 //! `qualitytrace new`: a first test from an address, a curl command, a file of another tool, or a trace of a server.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -8,6 +9,7 @@ use qualitytrace_core::budget::Budget;
 use qualitytrace_core::import::{self, Imported, Tool};
 
 use super::Exit;
+use super::files::regular;
 use super::target::Target;
 use crate::terminal;
 
@@ -56,7 +58,7 @@ fn imported(from: &str) -> anyhow::Result<Vec<(String, String)>> {
     } else if from.starts_with("curl ") {
         (from.to_owned(), Some(Tool::Curl))
     } else {
-        let text = std::fs::read_to_string(from).with_context(|| format!("failed to read {from}"))?;
+        let text = regular::read_text(Path::new(from)).with_context(|| format!("failed to read {from}"))?;
         (text, None)
     };
     let Imported { definitions, warnings } = import::import(tool, &text, &Budget::default())?;
@@ -87,11 +89,16 @@ fn write(out: &Path, definitions: &[(String, String)]) -> anyhow::Result<()> {
         }
         files
     };
-    if let Some((taken, _)) = files.iter().find(|(path, _)| path.exists()) {
+    if let Some((taken, _)) = files.iter().find(|(path, _)| path.symlink_metadata().is_ok()) {
         bail!("{} is already there; remove it, or choose another --out", taken.display());
     }
     for (path, text) in files {
-        std::fs::write(&path, text).with_context(|| format!("failed to write {}", path.display()))?;
+        // A new file, and not what a link leads to.
+        let mut options = std::fs::OpenOptions::new();
+        let written = options.write(true).create_new(true).open(&path);
+        written
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .with_context(|| format!("failed to write {}", path.display()))?;
         terminal::out(&format!("{}\n", path.display()));
     }
     Ok(())

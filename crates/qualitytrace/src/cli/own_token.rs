@@ -10,6 +10,8 @@ use anyhow::Context;
 use qualitytrace_server::access::{Access, Token};
 use qualitytrace_server::config::Safety;
 
+use super::files::regular;
+
 /// A random token that only this process knows.
 #[derive(Clone)]
 pub(crate) struct OwnToken(String);
@@ -65,7 +67,7 @@ impl Drop for TokenFile {
 
 /// Reads the token from a file, trimmed.
 pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(path)
+    let text = regular::read_text(path)
         .with_context(|| format!("failed to read the token file {}", path.display()))?;
     Ok(text.trim().to_owned())
 }

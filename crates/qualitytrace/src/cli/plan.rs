@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
-use qualitytrace_core::definition::{Format, Resource, Spec, Test, TestSuite};
+use qualitytrace_core::definition::{Format, Resource, Spec, Test, TestSuite, Trigger};
 use qualitytrace_core::suite;
 use qualitytrace_core::wait::CONFIRM;
 use tokio::time::Instant;
@@ -130,6 +130,17 @@ impl Plan {
             return Err(NoDefinition("the files hold no test; a test has `type: Test`".to_owned()).into());
         }
         Ok(Some(plan))
+    }
+
+    /// Whether a test of the files runs a command or a script on the server's machine.
+    pub(crate) fn runs_commands(&self) -> bool {
+        let mut documents = self.files.iter().flat_map(|file| &file.reading.documents);
+        documents.any(|document| match &document.resource {
+            Resource::Test(test) => {
+                matches!(test.trigger, Some(Trigger::Exec(_) | Trigger::PlaywrightEngine(_)))
+            }
+            _ => false,
+        })
     }
 
     fn add_suite(&mut self, file: usize, document: usize, path: &Path, suite: &TestSuite) {

@@ -13,9 +13,12 @@ use clap::{ArgMatches, Command, CommandFactory as _};
 use qualitytrace_config::{
     Diagnostic, File, Given, Kind, Leaf, Macros, Origin, Report, Severity, Value, same_key,
 };
-use qualitytrace_server::config::{Config, Inputs, Listen, Row, project_file};
+use qualitytrace_server::config::{
+    Config, FoundProject, Inputs, Listen, Row, SAFE_DIRECTORY, TrustedOwners, project_file,
+};
 
 use self::keys::{KEYS, Key, NOT_IN_FILE, Takes};
+use super::files::regular;
 use super::{Arguments, target};
 use crate::terminal;
 
@@ -36,6 +39,8 @@ pub(crate) struct Project {
     settings: Vec<Setting>,
     /// Names and values of variables.
     pub(crate) variables: Vec<(String, String)>,
+    /// Whether the user named the file; else it was found.
+    pub(crate) is_named: bool,
 }
 
 /// A key of the section, with the values of its flag.
@@ -58,12 +63,14 @@ impl Project {
     /// The project file that counts for a command line of `run`; `None` when there is none.
     pub(crate) fn of(run: &ArgMatches) -> anyhow::Result<Option<Self>> {
         let named = run.get_one::<PathBuf>("project").cloned();
+        let is_named = named.is_some();
         let file = match named {
             Some(named) if named == Path::new(OFF) => None,
             Some(named) => Some(named),
-            None => project_file(Path::new("")),
+            None => found(run.get_flag("trust_project")),
         };
-        file.map(Self::read).transpose()
+        let project = file.map(Self::read).transpose()?;
+        Ok(project.map(|project| Self { is_named, ..project }))
     }
 
     /// Reads a file. Mistakes are printed, and an error.
@@ -80,11 +87,11 @@ impl Project {
 
     /// Reads a file, with the mistakes of its section.
     pub(crate) fn checked(file: PathBuf) -> anyhow::Result<(Self, Vec<Diagnostic>)> {
-        let text = std::fs::read_to_string(&file)
+        let text = regular::read_text(&file)
             .with_context(|| format!("failed to read the project file {}", file.display()))?;
         let mut report = Report::default();
         let leaves = File::new(file.display().to_string(), text).leaves(&mut report);
-        let mut project = Self { file, settings: Vec::new(), variables: Vec::new() };
+        let mut project = Self { file, settings: Vec::new(), variables: Vec::new(), is_named: false };
         let run = run_command();
         for leaf in leaves.into_iter().filter(|leaf| is_of_section(&leaf.key)) {
             project.take(leaf, &run, &mut report);
@@ -119,6 +126,12 @@ impl Project {
             report.error(&given.value.origin, &given.key, message, None);
             return;
         }
+        if values.iter().filter_map(|value| key.owned_file(value)).any(|file| !self.holds(&file)) {
+            let message = format!("`{}` is a file outside the folder of the project", given.key);
+            let help = format!("give it as `--{}`", key.flag);
+            report.error(&given.value.origin, &given.key, message, Some(help));
+            return;
+        }
         match self.settings.iter_mut().find(|setting| setting.key == key) {
             // A mapping has a leaf for each of its keys.
             Some(known) => known.values.extend(values),
@@ -126,9 +139,27 @@ impl Project {
         }
     }
 
+    /// The file itself.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// The folder of the file: what it names is relative to it.
     pub(crate) fn folder(&self) -> PathBuf {
         self.file.parent().map(Path::to_path_buf).unwrap_or_default()
+    }
+
+    /// Whether a file is below the folder of the project, links resolved. One that is not there would be made.
+    fn holds(&self, file: &Path) -> bool {
+        let resolved = |path: &Path| {
+            let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+            path.canonicalize().ok()
+        };
+        let is_new = file.symlink_metadata().is_err();
+        let place = if is_new { file.parent().and_then(resolved) } else { resolved(file) };
+        let folder = resolved(&self.folder());
+        // A folder that is not there is reported when the file is written.
+        place.map_or(is_new, |place| folder.is_some_and(|folder| place.starts_with(folder)))
     }
 
     /// Puts the values into the table of flags, as defaults. `given` is the command line without them.
@@ -177,6 +208,23 @@ impl Project {
     }
 }
 
+/// The project file of the current folder. One of another user counts only if it is trusted; else it is told.
+fn found(is_trusted: bool) -> Option<PathBuf> {
+    let FoundProject { file, foreign } = project_file(Path::new(""), &TrustedOwners::of_process());
+    if is_trusted {
+        return foreign.into_iter().next().or(file);
+    }
+    for file in foreign {
+        terminal::err(&format!(
+            "{}: {} belongs to another user and does not count; name it with --project, or list its folder in \
+             {SAFE_DIRECTORY}\n",
+            terminal::style::unsure("warning"),
+            file.display()
+        ));
+    }
+    file
+}
+
 /// Whether a flag or the environment names a server.
 fn is_server_named(given: &ArgMatches, run: &ArgMatches) -> bool {
     let is_flag = |matches: &ArgMatches| matches.value_source("server_url").is_some();
@@ -195,7 +243,7 @@ fn is_of_section(key: &str) -> bool {
 
 fn resolved(given: &Given, report: &mut Report) -> Option<Value> {
     let variable = |name: &str| std::env::var(name).ok();
-    let macros = Macros { variable: &variable, file: &|path| std::fs::read_to_string(path) };
+    let macros = Macros { variable: &variable, file: &regular::read_text };
     given.resolve(macros, report)
 }
 

@@ -146,7 +146,10 @@ impl Wanted {
                 .and_then(|mut file| file.write_all(text.as_bytes()))
                 .with_context(|| format!("failed to write the job summary {}", file.display())),
             (None, None) => {
-                terminal::out(&text);
+                match self.format {
+                    Format::Github => terminal::commands(&text),
+                    _ => terminal::out(&text),
+                }
                 Ok(())
             }
         }

@@ -15,6 +15,7 @@ use super::Exit;
 use super::files::format_of;
 use super::target::{Output, Target};
 use crate::client::Client;
+use crate::client::answer;
 use crate::client::resources::{Form, Page};
 use crate::terminal;
 use name::Name;
@@ -176,7 +177,7 @@ async fn list(options: List, before: Target) -> anyhow::Result<Exit> {
         shown["items"].as_array_mut().into_iter().for_each(|items| items.extend(more.iter().cloned()));
     }
     if output == Output::Json {
-        terminal::out(&format!("{shown:#}\n"));
+        terminal::out(&terminal::filter::json(&format!("{shown:#}\n")));
     } else {
         let items = shown["items"].as_array().cloned().unwrap_or_default();
         terminal::out(&table::table(name.kind, &items, page_of(&client, name.kind).await.as_deref()));
@@ -271,14 +272,14 @@ async fn page_of(client: &Client, kind: Kind) -> Option<String> {
 async fn show(client: &Client, kind: Kind, body: &str, output: Output) -> anyhow::Result<()> {
     terminal::out(&match output {
         Output::Yaml => format!("{body}\n"),
-        Output::Json => format!("{:#}\n", parsed(body)?),
+        Output::Json => terminal::filter::json(&format!("{:#}\n", parsed(body)?)),
         Output::Pretty => table::table(kind, &[parsed(body)?], page_of(client, kind).await.as_deref()),
     });
     Ok(())
 }
 
 fn parsed(body: &str) -> anyhow::Result<Value> {
-    serde_json::from_str(body).context("the server's answer is not JSON")
+    answer::document(body)
 }
 
 /// Parses a list response.

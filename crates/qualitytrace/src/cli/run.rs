@@ -1,8 +1,9 @@
 //! `qualitytrace run`.
 
+mod of_project;
+mod own_server;
 mod windows;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,10 @@ use anyhow::{Context, anyhow, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 use qualitytrace_core::gates::Gate;
-use qualitytrace_server::config::{Config, Listen, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
-use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
 
+use self::of_project::{Gives, OfProject};
+use self::own_server::{OtlpOptions, own_server};
 use self::windows::{Windows, seconds_or_duration};
 use super::Exit;
 use super::beside::{Beside, ChosenSet};
@@ -25,7 +26,7 @@ use super::legacy::{self, Asked};
 use super::metadata;
 use super::own_token::{self, OwnToken};
 use super::plan::{Manner, Plan, Stay, StoredRunnable};
-use super::project::{Project, ServerSettings};
+use super::project::Project;
 use super::reports;
 use super::resource;
 use super::selection;
@@ -43,13 +44,8 @@ pub(crate) struct Options {
     /// Files, folders to search, or patterns like 'tests/**/*.yaml' [default: `run.paths` of the project file]
     #[arg(value_name = "FILE|DIR|GLOB")]
     paths: Vec<PathBuf>,
-    /// Project file, whose section `run` has values for these flags; `off` for none [default: qualitytrace.yaml in this
-    /// folder or above]
-    #[arg(long = "project", id = "project", value_name = "FILE|off")]
-    project_file: Option<PathBuf>,
-    /// The project file that counts.
-    #[arg(skip)]
-    project: Option<Project>,
+    #[command(flatten)]
+    project: OfProject,
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
@@ -155,14 +151,23 @@ impl Options {
 
     /// Takes over what flags cannot say of the project file. `given` has its other values as defaults.
     pub(crate) fn take_project(&mut self, project: Project, given: &ArgMatches) {
-        if given.value_source("with") == Some(ValueSource::DefaultValue) {
+        let is_default = |flag: &str| given.value_source(flag) == Some(ValueSource::DefaultValue);
+        self.project.gives = Gives {
+            with: is_default("with"),
+            paths: is_default("paths"),
+            token_file: is_default("token_file"),
+        };
+        if is_default("server_url") {
+            self.target.project = Some(project.file().to_owned());
+        }
+        if self.project.gives.with {
             self.with.folder = Some(project.folder());
             // A server that the user has configured for other projects is not meant.
             self.local |= self.target.named_server().is_none();
         }
-        self.reports.are_of_project = given.value_source("reports") == Some(ValueSource::DefaultValue);
+        self.reports.are_of_project = is_default("reports");
         self.variables.of_project.clone_from(&project.variables);
-        self.project = Some(project);
+        self.project.file = Some(project);
     }
 
     /// What is to be run. Fails on flags that do not fit together.
@@ -190,12 +195,12 @@ impl Options {
         if self.local {
             return Ok(None);
         }
-        let Some(named) = self.target.named_client()? else { return Ok(None) };
+        let token = self.token_file.as_deref().map(own_token::read).transpose()?;
+        let (own, given) = if self.project.gives.token_file { (token, None) } else { (None, token) };
+        let target = self.target.clone().with_token(given);
+        let Some(named) = target.named_client()? else { return Ok(None) };
         let client = named.client.with_reconnect_timeout(Duration::from_secs(self.reconnect_timeout));
-        let client = match &self.token_file {
-            Some(file) => client.with_token(Some(own_token::read(file)?)),
-            None => client,
-        };
+        let client = if own.is_some() { client.with_token(own) } else { client };
         Ok(Some(NamedServer { client, ..named }))
     }
 
@@ -225,23 +230,8 @@ impl Options {
     }
 }
 
-/// Where the server that is started for the run expects OTLP, besides its own port.
-#[derive(Debug, Clone, Args)]
-struct OtlpOptions {
-    /// Address for OTLP over gRPC [default: 4317, or a free port with --with]
-    #[arg(long, value_name = "ADDR|off", env = "QUALITYTRACE_OTLP_GRPC_ADDR", value_parser = listen)]
-    otlp_grpc_addr: Option<Listen>,
-    /// Address for OTLP over HTTP [default: 4318, or a free port with --with]
-    #[arg(long, value_name = "ADDR|off", env = "QUALITYTRACE_OTLP_HTTP_ADDR", value_parser = listen)]
-    otlp_http_addr: Option<Listen>,
-}
-
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "write a whole number above 0".to_owned())
-}
-
-fn listen(text: &str) -> Result<Listen, String> {
-    Listen::parse(text).ok_or_else(|| "write a port, an ADDRESS:PORT, or `off`".to_owned())
 }
 
 /// Runs the tests of every file and reports.
@@ -276,7 +266,9 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
             let wanted = wanted(&options, set.as_deref(), given, &[], &client, false).await?;
             run_stored(&options, &client, &stored, wanted).await
         }
-        (Asked::Files(files), Some(server)) => run_files(&options, given, &files, &server.client).await,
+        (Asked::Files(files), Some(server)) => {
+            Box::pin(run_files(&options, given, &files, &server.client)).await
+        }
         (Asked::Files(paths) | Asked::Paths(paths), server) => {
             if options.legacy.skip_result_wait {
                 bail!("--skip-result-wait goes with -f FILE and a server that outlives this command");
@@ -355,6 +347,9 @@ async fn run_paths(
         // The next program finds an empty report, and not a missing one or that of an earlier run.
         failed_writes(options.reports.write(&[], Duration::ZERO))?;
         return Ok(Exit::Passed);
+    }
+    if named.is_none() {
+        options.project.require_trust(&options.with, &plan)?;
     }
     let began = Instant::now();
     let interrupt = Interrupt::listen();
@@ -520,35 +515,4 @@ pub(crate) fn exit(reports: &[TestReport], fail_on_flaky: bool) -> Exit {
 /// Whether it is neither passed nor failed: missing spans could change it, or it was not begun.
 fn is_undecided(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Inconclusive | Outcome::Skipped)
-}
-
-/// Starts a server inside this process: a free port for the API, with a token that only this process knows, the usual
-/// ports for OTLP, and a database in memory. The project file has its limits.
-async fn own_server(options: &Options, token: &OwnToken) -> anyhow::Result<Server> {
-    let Options { otlp, parallel, windows, uninstrumented, with, .. } = options;
-    let project = options.project.as_ref().map(Project::server_settings).transpose()?;
-    let ServerSettings { config, otlp_grpc, otlp_http } = project.unwrap_or_default();
-    let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    // The system that is started is told where to send its spans.
-    let address = |given: Option<Listen>, of_project: Option<Listen>, usual: u16| {
-        let usual = if with.is_given() { Listen::Port(0) } else { of_project.unwrap_or(Listen::Port(usual)) };
-        given.unwrap_or(usual).address(host)
-    };
-    let config = Config {
-        http: SocketAddr::new(host, 0),
-        otlp_grpc: address(otlp.otlp_grpc_addr, otlp_grpc, OTLP_GRPC_PORT),
-        otlp_http: address(otlp.otlp_http_addr, otlp_http, OTLP_HTTP_PORT),
-        // The tests are the user's own files, and the server only lives for them.
-        limits: Limits {
-            commands: true,
-            concurrent_runs: (*parallel).max(1),
-            uninstrumented: config.limits.uninstrumented.iter().chain(uninstrumented).cloned().collect(),
-            ..config.limits
-        },
-        redact_headers: config.redact_headers,
-        safety: token.safety()?,
-        wait: windows.policy(),
-        ..Config::default()
-    };
-    Ok(Server::start(config).await?)
 }

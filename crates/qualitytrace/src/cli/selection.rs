@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::str::FromStr;
 
 use anyhow::{Context, bail};
@@ -11,6 +11,10 @@ use regex::Regex;
 
 use super::last_run;
 use crate::terminal;
+
+/// Settings of git in place of those that name a program.
+const SAFE_SETTINGS: [&str; 4] =
+    ["core.fsmonitor=false", "diff.external=", "core.hooksPath=/dev/null", "core.pager=cat"];
 
 #[derive(Debug, Default, Args)]
 #[group(skip)]
@@ -145,7 +149,16 @@ fn changed_files(commit: &str) -> anyhow::Result<HashSet<PathBuf>> {
     let top = Path::new(top.trim_end_matches('\n'));
     let mut changed = HashSet::new();
     for arguments in [
-        &["diff", "--name-only", "-z", commit, "--"][..],
+        &[
+            "diff",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--ignore-submodules=all",
+            "--name-only",
+            "-z",
+            commit,
+            "--",
+        ][..],
         &["ls-files", "--others", "--exclude-standard", "-z"],
     ] {
         let names = git(top, arguments)?;
@@ -154,14 +167,35 @@ fn changed_files(commit: &str) -> anyhow::Result<HashSet<PathBuf>> {
     Ok(changed)
 }
 
-/// The output of a git command in a folder; an empty path is the current one.
+/// The output of a git command in a folder; an empty path is the current one. A repository may be of anybody, so no
+/// program that it configures is run, and nothing is fetched.
 fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new("git").arg("-C").arg(folder).args(arguments).output();
+    let mut command = Command::new("git");
+    command.arg("-C").arg(folder).args(SAFE_SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+    for setting in filters(folder) {
+        command.arg("-c").arg(setting);
+    }
+    command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "none").env("GIT_TERMINAL_PROMPT", "0");
+    let output = command.args(arguments).stdin(Stdio::null()).output();
     let output = output.context("--only-changed needs git")?;
     if !output.status.success() {
         bail!("--only-changed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Settings that switch off the filters which a repository configures for its files. Those of the user stay.
+fn filters(folder: &Path) -> Vec<String> {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(folder).args(["config", "--local", "--includes", "--name-only", "-z", "--list"]);
+    let output = command.stdin(Stdio::null()).output().map(|output| output.stdout).unwrap_or_default();
+    let names = String::from_utf8_lossy(&output).into_owned();
+    let of_filter = |name: &&str| {
+        let key = name.rsplit('.').next().unwrap_or_default();
+        name.starts_with("filter.") && ["clean", "smudge", "process", "required"].contains(&key)
+    };
+    // Without a value, a filter does nothing; `required` without one is false.
+    names.split('\0').filter(of_filter).map(|name| format!("{name}=")).collect()
 }
 
 fn plain(path: &Path) -> PathBuf {

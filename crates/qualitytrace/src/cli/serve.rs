@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use anstream::eprintln;
 use anyhow::Context;
 use clap::Args;
 use qualitytrace_server::config::Config;
@@ -52,7 +51,7 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<Exit> {
     let server = Server::start_watched(config, telemetry.clone()).await?;
     terminal::out(&banner.text(&server.addresses(), began));
     if is_exposed {
-        eprintln!("{}", terminal::style::bad(EXPOSED));
+        terminal::err(&format!("{}\n", terminal::style::bad(EXPOSED)));
     }
     tokio::select! {
         () = stop_signal() => {}
@@ -70,8 +69,10 @@ pub(crate) fn start_logging(level: &str, telemetry: Option<&Telemetry>) {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("{level},sqlx=warn")));
     let colours = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-    let lines =
-        tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr).with_filter(filter);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_ansi(colours)
+        .with_writer(|| terminal::LogWriter)
+        .with_filter(filter);
     // Fails only when a test has set up logging already.
     let _ = tracing_subscriber::registry().with(telemetry.map(Telemetry::layer)).with(lines).try_init();
     if telemetry.is_some() {

@@ -1,20 +1,19 @@
 //! The server that a command talks to: flags, then the environment, then the command line's own file, then the default.
 
+mod settings;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use qualitytrace_server::config::HTTP_PORT;
-use serde_json::{Map, Value};
 
+pub(crate) use self::settings::entries;
+use self::settings::{FOLDERS, LOCAL_FILE, Settings};
 use super::serve::start_logging;
 use crate::client::Client;
 use crate::terminal;
 
-/// The configuration file in the current folder.
-const LOCAL_FILE: &str = "config.yml";
-/// Folders of the user that may hold it, the newer name first.
-const FOLDERS: [&str; 2] = [".qualitytrace", ".tracetest"];
 /// Prefixes of environment variables for its keys.
 const PREFIXES: [&str; 2] = ["QUALITYTRACE_", "TRACETEST_"];
 
@@ -40,6 +39,9 @@ pub(crate) struct Target {
     /// trace
     #[arg(long, short)]
     pub(crate) verbose: bool,
+    /// The project file that names the server in place of a flag.
+    #[arg(skip)]
+    pub(crate) project: Option<PathBuf>,
 }
 
 /// A server that was named, and how.
@@ -64,9 +66,14 @@ impl Target {
         Self { server_url, token, ..Self::default() }
     }
 
+    /// These flags, with this token in place of theirs if there is one.
+    pub(crate) fn with_token(self, token: Option<String>) -> Self {
+        Self { token: token.or(self.token), ..self }
+    }
+
     /// Whether none of the flags was given.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { config, server_url, token, output, skip_verify, verbose } = self;
+        let Self { config, server_url, token, output, skip_verify, verbose, project: _ } = self;
         config.is_none()
             && server_url.is_none()
             && token.is_none()
@@ -84,6 +91,7 @@ impl Target {
             output: self.output.or(other.output),
             skip_verify: self.skip_verify || other.skip_verify,
             verbose: self.verbose || other.verbose,
+            project: self.project.or(other.project),
         }
     }
 
@@ -99,24 +107,40 @@ impl Target {
 
     /// A client of the chosen server, or of the one at the default address.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
-        let file = Settings::find(self.config.as_deref())?;
-        let base = match self.named_server() {
-            Some(url) => ServerAddress::of(&url)?.origin(),
-            None => file.base()?.unwrap_or_else(usual_server),
-        };
-        self.client_of(&base, &file)
+        self.client_by(&Settings::find(self.config.as_deref())?)
+    }
+
+    /// The same for what happens unasked, such as completion: no server that a folder names is contacted.
+    pub(crate) fn users_client(&self) -> anyhow::Result<Client> {
+        self.client_by(&Settings::of_user(self.config.as_deref())?)
+    }
+
+    fn client_by(&self, file: &Settings) -> anyhow::Result<Client> {
+        match self.named_server() {
+            Some(url) => self.client_of(&ServerAddress::of(&url)?.origin(), file, self.project.as_deref()),
+            None => self.client_of(&file.base()?.unwrap_or_else(usual_server), file, file.naming_folder()),
+        }
     }
 
     /// A client of the server that flags, the environment or the file name; `None` when none of them does.
     pub(crate) fn named_client(&self) -> anyhow::Result<Option<NamedServer>> {
-        let file = Settings::find(self.config.as_deref())?;
+        self.named_client_by(&Settings::find(self.config.as_deref())?)
+    }
+
+    /// The same for what happens unasked, such as the help of an editor: no server that a folder names is contacted.
+    pub(crate) fn users_named_client(&self) -> anyhow::Result<Option<NamedServer>> {
+        self.named_client_by(&Settings::of_user(self.config.as_deref())?)
+    }
+
+    fn named_client_by(&self, file: &Settings) -> anyhow::Result<Option<NamedServer>> {
         let Some(url) = self.named_server() else {
             let Some(base) = file.base()? else { return Ok(None) };
-            return Ok(Some(NamedServer { client: self.client_of(&base, &file)?, file: file.path.clone() }));
+            let client = self.client_of(&base, file, file.naming_folder())?;
+            return Ok(Some(NamedServer { client, file: file.path.clone() }));
         };
         // A host and a port suffice here.
         let address = ServerAddress::of(&if url.contains("://") { url } else { format!("http://{url}") })?;
-        let client = self.client_of(&address.origin(), &file)?;
+        let client = self.client_of(&address.origin(), file, self.project.as_deref())?;
         let client = match &address.path {
             Some(path) => client.at_path(&format!("{path}/api")),
             None => client,
@@ -124,29 +148,49 @@ impl Target {
         Ok(Some(NamedServer { client, file: None }))
     }
 
-    fn client_of(&self, base: &str, file: &Settings) -> anyhow::Result<Client> {
+    /// A client of this server. `folders` is the file of a folder that names it; `None` if the user does.
+    fn client_of(&self, base: &str, file: &Settings, folders: Option<&Path>) -> anyhow::Result<Client> {
         if self.verbose {
             start_logging("warn,qualitytrace::client=debug", None);
         }
-        // A stored token belongs to the server that is stored with it.
-        let own = file.base()?.unwrap_or_else(usual_server);
-        let stored =
-            is_same_server(base, &own).then(|| file.written("token").or_else(|| file.written("jwt")));
-        let token = self.given_token().or_else(|| variable("JWT")).or(stored.flatten());
-        let client = if self.skip_verify || file.says("skipVerify") {
+        // What a file says belongs to the server that it names.
+        let is_own = is_same_server(base, &file.base()?.unwrap_or_else(usual_server));
+        let stored = is_own.then(|| file.token()).flatten();
+        let given = self.given_token().or_else(|| variable("JWT"));
+        let token = match folders {
+            Some(folders) if given.is_some() && !self.is_users(base)? => {
+                terminal::err(&format!(
+                    "{}: the token that was given is not sent to {base}, which only {} names; name the server with \
+                     --server-url or QUALITYTRACE_SERVER_URL\n",
+                    terminal::style::unsure("warning"),
+                    folders.display()
+                ));
+                stored
+            }
+            _ => given.or(stored),
+        };
+        let client = if self.skip_verify || is_own && file.skips_verification() {
             Client::without_verification(base)?
         } else {
             Client::new(base)?
         };
-        Ok(client.at_path(&file.server_path()).with_token(token))
+        let client = if is_own { client.at_path(&file.server_path()) } else { client };
+        Ok(client.with_token(token))
     }
 
-    /// The file to store the server in: the named file, the one in this folder if there is one, else the user's own.
+    /// Whether the user's own file names a server.
+    fn is_users(&self, base: &str) -> anyhow::Result<bool> {
+        let own = Settings::of_user(self.config.as_deref())?.base()?;
+        Ok(own.is_some_and(|own| is_same_server(base, &own)))
+    }
+
+    /// The file to store the server in: the named file, the one in this folder if it is one of this program,
+    /// else the user's own.
     pub(crate) fn file_to_write(&self) -> anyhow::Result<PathBuf> {
         if let Some(named) = &self.config {
             return Ok(named.clone());
         }
-        if Path::new(LOCAL_FILE).exists() {
+        if settings::of_folder().is_some() {
             return Ok(LOCAL_FILE.into());
         }
         let home = std::env::home_dir().context("you have no home folder; name a file with --config")?;
@@ -189,81 +233,6 @@ impl ServerAddress {
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
         let prefix = format!("{}/api", self.path.as_deref().unwrap_or_default());
         Ok(Client::new(&self.origin())?.at_path(&prefix))
-    }
-}
-
-/// The entries of a file of the command line; empty if it is missing.
-pub(crate) fn entries(file: &Path) -> anyhow::Result<Map<String, Value>> {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    if text.trim().is_empty() {
-        return Ok(Map::new());
-    }
-    serde_saphyr::from_str(&text)
-        .with_context(|| format!("{} is not a file of keys and values", file.display()))
-}
-
-/// The command line's own file; keys ignore case.
-#[derive(Debug, Default)]
-struct Settings {
-    entries: Map<String, Value>,
-    /// The file itself.
-    path: Option<PathBuf>,
-}
-
-impl Settings {
-    /// Reads the first file that exists and is not empty. A missing file is no error, but one that was named is warned
-    /// about.
-    fn find(named: Option<&Path>) -> anyhow::Result<Self> {
-        if let Some(path) = named.filter(|path| !path.exists()) {
-            terminal::err(&format!(
-                "{}: there is no file {}; going on without it\n",
-                terminal::style::unsure("warning"),
-                path.display()
-            ));
-        }
-        let home = std::env::home_dir().unwrap_or_default();
-        let own = [named.unwrap_or(Path::new(LOCAL_FILE)).to_owned()];
-        for path in own.into_iter().chain(FOLDERS.map(|folder| home.join(folder).join(LOCAL_FILE))) {
-            let entries = entries(&path)?;
-            if entries.is_empty() {
-                continue;
-            }
-            let entries = entries.into_iter().map(|(key, value)| (key.to_lowercase(), value)).collect();
-            return Ok(Self { entries, path: Some(path) });
-        }
-        Ok(Self::default())
-    }
-
-    /// A value of the file; an environment variable overrides it, but only where there is a file.
-    fn text(&self, key: &str) -> Option<String> {
-        if self.entries.is_empty() {
-            return None;
-        }
-        variable(&key.to_uppercase()).or_else(|| self.written(key))
-    }
-
-    /// A value of the file itself.
-    fn written(&self, key: &str) -> Option<String> {
-        let text = self.entries.get(&key.to_lowercase())?.as_str()?;
-        (!text.is_empty()).then(|| text.to_owned())
-    }
-
-    /// Whether a switch of the file is on.
-    fn says(&self, key: &str) -> bool {
-        self.entries.get(&key.to_lowercase()).and_then(Value::as_bool).unwrap_or(false)
-    }
-
-    fn base(&self) -> anyhow::Result<Option<String>> {
-        let Some(endpoint) = self.text("endpoint") else { return Ok(None) };
-        let scheme = self.text("scheme").unwrap_or_else(|| "http".to_owned());
-        Ok(Some(ServerAddress::of(&format!("{scheme}://{endpoint}"))?.origin()))
-    }
-
-    /// The prefix of the routes; `/` means none.
-    fn server_path(&self) -> String {
-        let path = self.text("serverPath").unwrap_or_else(|| "/api".to_owned());
-        let path = path.trim_matches('/');
-        if path.is_empty() { String::new() } else { format!("/{path}") }
     }
 }
 

@@ -57,7 +57,10 @@ pub(crate) async fn telemetry(options: Options) -> anyhow::Result<Exit> {
         Command::Status { target, json } => {
             let status = target.client()?.telemetry_status().await?;
             if json || target.output == Some(Output::Json) {
-                terminal::out(&format!("{}\n", serde_json::to_string_pretty(&status)?));
+                terminal::out(&terminal::filter::json(&format!(
+                    "{}\n",
+                    serde_json::to_string_pretty(&status)?
+                )));
             } else {
                 terminal::out(&status::table(&status));
             }

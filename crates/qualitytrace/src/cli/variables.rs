@@ -6,6 +6,8 @@ use std::str::FromStr;
 use anyhow::{Context, bail};
 use clap::Args;
 
+use super::files::regular;
+
 #[derive(Debug, Default, Args)]
 #[group(skip)]
 pub(crate) struct Options {
@@ -86,7 +88,7 @@ impl FromStr for Variable {
 }
 
 fn read(file: &Path) -> anyhow::Result<Vec<(String, String)>> {
-    let text = std::fs::read_to_string(file)
+    let text = regular::read_text(file)
         .with_context(|| format!("failed to read the variables of {}", file.display()))?;
     match pairs(&text) {
         Ok(pairs) => Ok(pairs),

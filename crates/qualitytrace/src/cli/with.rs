@@ -34,6 +34,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 const END_INTERVAL: Duration = Duration::from_millis(10);
 
+/// Waits for the end of its input and kills a process group.
+const WATCHDOG: &str = "trap '' HUP INT TERM; read -r _; kill -s KILL -- \"-$1\"";
+
 /// The process groups of commands that are running. A second interrupt ends this process at once, and them with it.
 static GROUPS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
@@ -81,6 +84,16 @@ impl Options {
     /// Whether there is a command to start.
     pub(crate) fn is_given(&self) -> bool {
         !self.with.is_empty()
+    }
+
+    /// Whether the system gets health checks while the tests run.
+    pub(crate) fn checks_health(&self) -> bool {
+        self.is_given() && self.ready.iter().any(|ready| matches!(ready, Ready::Url(_)))
+    }
+
+    /// The commands to start.
+    pub(crate) fn commands(&self) -> &[String] {
+        &self.with
     }
 
     /// Fails on flags that do not fit together.
@@ -200,6 +213,7 @@ struct Running {
     line: String,
     child: Child,
     group: Option<Pid>,
+    watchdog: Option<Child>,
     output: Arc<Mutex<VecDeque<String>>>,
     readers: Vec<JoinHandle<()>>,
 }
@@ -230,7 +244,10 @@ impl Running {
             child.stderr.take().map(|stream| keep(stream, &output)),
         ];
         let readers = readers.into_iter().flatten().collect();
-        Ok(Self { line: line.to_owned(), child, group, output, readers })
+        let mut running = Self { line: line.to_owned(), child, group, watchdog: None, output, readers };
+        running.watchdog =
+            group.map(watchdog).transpose().with_context(|| format!("failed to watch `{line}`"))?;
+        Ok(running)
     }
 
     fn output(&self) -> String {
@@ -256,10 +273,21 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
+        // Nothing is left to be killed, and its number may be given to another group.
+        self.watchdog = None;
         self.readers.iter().for_each(JoinHandle::abort);
         let mut groups = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
         groups.retain(|group| Some(*group) != self.group);
     }
+}
+
+/// Starts a process that kills a group as soon as this process is gone, even by SIGKILL: its end of a pipe closes then.
+/// It is in a group of its own, so that an interrupt at the terminal does not end it.
+fn watchdog(group: Pid) -> std::io::Result<Child> {
+    let mut command = Command::new("sh");
+    command.args(["-c", WATCHDOG, "watchdog", &group.as_raw_nonzero().to_string()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.process_group(0).kill_on_drop(true).spawn()
 }
 
 /// Kills every command that is running, with its child processes.

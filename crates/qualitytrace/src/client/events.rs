@@ -13,15 +13,20 @@ use serde::de::DeserializeOwned;
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 use tokio_util::io::StreamReader;
 
+use super::answer::{self, AnswerError, EVENT, MESSAGE};
 use super::contact::Pauses;
-use super::{Client, escaped};
+use super::{Client, escaped, shown};
 
 /// The header with the last event that was received.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Idle timeout of a stream: a server sends a heartbeat every ten seconds.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum length of an event: a server bounds what a verdict keeps at a fraction of it.
-const MAX_LINE: usize = 256 << 20;
+const MAX_LINE: usize = 64 << 20;
+/// Maximum length of all events of a run together: they are kept until it ends.
+const MAX_EVENTS: usize = 256 << 20;
+/// What a small event takes in memory.
+const EVENT_OVERHEAD: usize = 2 << 10;
 /// How a message about what is owed begins. Such a message is no event: it has no number, and is not stored.
 const OWED: &str = r#"{"what":"owed""#;
 /// How often a stream may end without a new event before it counts as over.
@@ -72,7 +77,7 @@ impl Client {
                 None => Lines::open(&client, "/api/traces/stream", 0).await?,
             };
             let Some(data) = lines.next_data().await? else { return Ok(None) };
-            let message = serde_json::from_str(&data).context("the server sent an unknown message")?;
+            let message = answer::decoded(data.as_bytes(), MESSAGE, "about arrivals")?;
             Ok(Some((message, (client, Some(lines)))))
         })
     }
@@ -88,6 +93,7 @@ impl Client {
             ends,
             lines: None,
             seen: 0,
+            length: 0,
             has_ended: false,
             empty: 0,
             pauses: Pauses::default(),
@@ -95,6 +101,12 @@ impl Client {
         futures_util::stream::try_unfold(follower, |mut follower| async move {
             Ok(follower.next().await?.map(|seen| (seen, follower)))
         })
+    }
+}
+
+impl Client {
+    fn too_many(&self, what: &'static str, bytes: usize) -> anyhow::Error {
+        AnswerError::OversizedEvents { what, server: shown(&self.base), bytes }.into()
     }
 }
 
@@ -153,6 +165,8 @@ struct Follower<W> {
     lines: Option<Lines>,
     /// The number of the last event.
     seen: u64,
+    /// The length of all events.
+    length: usize,
     has_ended: bool,
     /// How often in a row the stream ended without an event.
     empty: u32,
@@ -169,12 +183,15 @@ impl<W: DeserializeOwned> Follower<W> {
             };
             match lines.next_data().await {
                 Ok(Some(data)) if data.starts_with(OWED) => {
-                    let owed = serde_json::from_str(&data).context("the server sent an unknown event")?;
+                    let owed = answer::decoded(data.as_bytes(), MESSAGE, "an event")?;
                     return Ok(Some(Seen::Owed(owed)));
                 }
                 Ok(Some(data)) => {
-                    let event: wire::Event<W> =
-                        serde_json::from_str(&data).context("the server sent an unknown event")?;
+                    self.length += data.len() + EVENT_OVERHEAD;
+                    if self.length > MAX_EVENTS {
+                        return Err(self.client.too_many("what is told about a run", MAX_EVENTS));
+                    }
+                    let event: wire::Event<W> = answer::decoded(data.as_bytes(), EVENT, "an event")?;
                     (self.seen, self.empty, self.pauses) = (event.seq, 0, Pauses::default());
                     self.has_ended |= (self.ends)(&event);
                     return Ok(Some(Seen::Event(event)));
@@ -187,6 +204,8 @@ impl<W: DeserializeOwned> Follower<W> {
                         return Ok(None);
                     }
                 }
+                // It would be as large again.
+                Err(error) if error.is::<AnswerError>() => return Err(error),
                 Err(error) => {
                     if !self.client.contact.lost(&mut self.pauses).await {
                         return Err(error);
@@ -199,7 +218,10 @@ impl<W: DeserializeOwned> Follower<W> {
 }
 
 /// The `data:` lines of a server-sent event stream.
-struct Lines(BoxStream<'static, Result<String, LinesCodecError>>);
+struct Lines {
+    lines: BoxStream<'static, Result<String, LinesCodecError>>,
+    client: Client,
+}
 
 impl Lines {
     /// Opens the stream after the last event that was received.
@@ -208,13 +230,17 @@ impl Lines {
         let request = if seen == 0 { request } else { request.header(LAST_EVENT_ID, seen) };
         let bytes = client.ask(request).await?.bytes_stream().map_err(io::Error::other);
         let codec = LinesCodec::new_with_max_length(MAX_LINE);
-        Ok(Self(FramedRead::new(StreamReader::new(bytes), codec).boxed()))
+        let lines = FramedRead::new(StreamReader::new(bytes), codec).boxed();
+        Ok(Self { lines, client: client.clone() })
     }
 
     /// The next data line; `None` at the end.
     async fn next_data(&mut self) -> anyhow::Result<Option<String>> {
         loop {
-            match tokio::time::timeout(IDLE_TIMEOUT, self.0.next()).await {
+            match tokio::time::timeout(IDLE_TIMEOUT, self.lines.next()).await {
+                Ok(Some(Err(LinesCodecError::MaxLineLengthExceeded))) => {
+                    return Err(self.client.too_many("an event", MAX_LINE));
+                }
                 Ok(Some(line)) => {
                     let line = line.context("the connection broke during the event stream of the server")?;
                     if let Some(data) = line.strip_prefix("data:") {

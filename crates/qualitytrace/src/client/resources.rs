@@ -1,11 +1,12 @@
 //! Requests for resources.
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use qualitytrace_core::definition::{Format, Kind};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
+use super::answer::{self, DOCUMENT, MESSAGE};
 use super::{Client, escaped};
 use crate::terminal;
 
@@ -130,7 +131,7 @@ fn wanting(request: RequestBuilder, form: Form) -> RequestBuilder {
 /// The body of a success response; fails with the server's message otherwise.
 async fn body(response: Response, doing: &str) -> anyhow::Result<String> {
     let status = response.status();
-    let text = response.text().await.context("the connection broke during the answer of the server")?;
+    let text = answer::text(response, if status.is_success() { DOCUMENT } else { MESSAGE }).await?;
     if status.is_success() {
         return Ok(text);
     }

@@ -3,38 +3,39 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use axum::body::Bytes;
 use qualitytrace_server::wire::time::from_rfc3339;
 use reqwest::StatusCode;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, DATE};
 use serde_json::Value;
 
+use super::answer::{self, DOCUMENT, MESSAGE, TRACE};
 use super::{Client, accepted, escaped};
 
 impl Client {
     /// A trace in this media type; `None` when the server has no span of it.
-    pub(crate) async fn trace_as(&self, id: &str, media: &str) -> anyhow::Result<Option<Bytes>> {
+    pub(crate) async fn trace_as(&self, id: &str, media: &str) -> anyhow::Result<Option<Vec<u8>>> {
         let request = self.http.get(self.url(&format!("/api/traces/{}", escaped(id)))).header(ACCEPT, media);
         let answer = self.send(request).await?;
         if answer.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        let bytes = accepted(answer).await?.bytes().await;
-        Ok(Some(bytes.context("the connection broke during the answer of the server")?))
+        let bytes = answer::bytes(accepted(answer).await?, TRACE).await?;
+        // Every media type of traces is JSON.
+        answer::measured(&bytes, TRACE)?;
+        Ok(Some(bytes))
     }
 
     /// A run of a test as the API shows it, with its trace.
     pub(crate) async fn run_document(&self, test: &str, run: u64) -> anyhow::Result<Value> {
-        let body = self.get(&format!("/api/tests/{}/run/{run}", escaped(test))).await?;
+        let body = self.get(&format!("/api/tests/{}/run/{run}", escaped(test)), TRACE).await?;
         let missing = || format!("the server at {} has no run {run} of test {test}", self.base());
-        serde_json::from_slice(&body.with_context(missing)?).context("the server's answer is not a run")
+        answer::decoded(&body.with_context(missing)?, TRACE, "a run")
     }
 
     /// The latest traces that pass the filters, newest first.
     pub(crate) async fn traces(&self, filters: &[(&str, String)]) -> anyhow::Result<Vec<Value>> {
         let request = self.http.get(self.url("/api/traces")).query(filters);
-        let mut page: Value =
-            self.ask(request).await?.json().await.context("the server's answer is not a list of traces")?;
+        let mut page: Value = answer::json(self.ask(request).await?, DOCUMENT, "a list of traces").await?;
         Ok(serde_json::from_value(page["items"].take()).unwrap_or_default())
     }
 
@@ -42,13 +43,13 @@ impl Client {
     pub(crate) async fn store_traces(&self, file: Vec<u8>) -> anyhow::Result<Value> {
         let request =
             self.http.post(self.url("/api/traces")).header(CONTENT_TYPE, "application/json").body(file);
-        self.ask(request).await?.json().await.context("the server's answer is not about a file")
+        answer::json(self.ask(request).await?, MESSAGE, "about a file").await
     }
 
     /// What the server says of itself: version, database, addresses.
     pub(crate) async fn info(&self) -> anyhow::Result<Value> {
-        let body = self.get("/api/info").await?.context("the server does not say what it is")?;
-        serde_json::from_slice(&body).context("the server's answer is not about itself")
+        let body = self.get("/api/info", MESSAGE).await?.context("the server does not say what it is")?;
+        answer::decoded(&body, MESSAGE, "about itself")
     }
 
     /// Whether the server's database answers.

@@ -42,7 +42,7 @@ impl Exchange {
                 RunEventKind::Resolved { trigger: Some(trigger), .. } => {
                     exchange.request = request(trigger);
                 }
-                RunEventKind::Triggered { reply } => exchange.response = response(reply),
+                RunEventKind::Triggered { reply, .. } => exchange.response = response(reply),
                 _ => {}
             }
         }
@@ -155,7 +155,7 @@ mod tests {
     fn check(trigger: Value, reply: Reply, expected: &Exchange) {
         let what = [
             RunEventKind::Resolved { trigger: Some(trigger), warning: None },
-            RunEventKind::Triggered { reply },
+            RunEventKind::Triggered { reply, sent: None, answered: None },
         ];
         let event = |what| wire::Event { seq: 1, at: 1, what };
         assert_eq!(Exchange::of(&what.map(event)), *expected);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Outcome, TestReport, problems};
+use super::{Outcome, TestReport, problems, visible};
 
 /// Renders the commands; GitHub shows at most ten of a kind.
 pub(crate) fn document(reports: &[TestReport]) -> String {
@@ -17,17 +17,17 @@ pub(crate) fn document(reports: &[TestReport]) -> String {
             | Outcome::Stopped
             | Outcome::Unknown => "error",
         };
-        let title = property(&super::visible::text(&format!("{} {}", report.title(), report.outcome.word())));
+        let title = property(&visible::text(&format!("{} {}", report.title(), report.outcome.word())));
         for problem in problems(report) {
             let place = match &report.source {
                 Some(source) => {
                     let line = problem.spec.and_then(|spec| source.specs.get(spec)).unwrap_or(&source.line);
-                    format!("file={},line={line},", property(&source.path))
+                    format!("file={},line={line},", property(&visible::text(&source.path)))
                 }
                 None => String::new(),
             };
             let link = report.link.as_ref().map(|link| format!(" {link}")).unwrap_or_default();
-            let message = data(&(super::visible::text(&problem.sentence()) + &link));
+            let message = data(&(visible::text(&problem.sentence()) + &link));
             // Writing to a String cannot fail.
             let _ = writeln!(text, "::{level} {place}title={title}::{message}");
         }

@@ -9,18 +9,18 @@ use qualitytrace_server::wire::verdict::Assertion;
 use qualitytrace_server::wire::{Span, Trace};
 
 use super::exchange::Message;
-use super::markdown::html;
-use super::{Ending, TestReport, problems};
+use super::{Ending, TestReport, problems, visible};
 use crate::terminal::{counted, duration};
 
 /// Limit on rows of a waterfall; the rest is counted.
 const MAX_ROWS: usize = 500;
 
-const HEAD: &str = "<!doctype html>
+/// The file is well-formed XML, too: what another parser reads in it is what was meant.
+const HEAD: &str = "<!DOCTYPE html>
 <html lang=\"en\">
-<meta charset=\"utf-8\">
-<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">
-<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">
+<meta charset=\"utf-8\"/>
+<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>
+<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>
 <title>Qualitytrace report</title>
 <style>
 :root { color-scheme: light dark; font: 15px/1.45 system-ui, sans-serif; }
@@ -96,7 +96,7 @@ fn body(text: &mut String, report: &TestReport) {
     }
     if !report.trace_id.is_empty() {
         let run = match &report.link {
-            Some(link) => format!("<a href=\"{}\">Run {}</a>", html(link), report.run),
+            Some(link) => format!("<a href=\"{}\">Run {}</a>", html(link.as_str()), report.run),
             None => format!("Run {}", report.run),
         };
         let _ = writeln!(text, "<p>{run} of test {}, trace {}</p>", html(&report.id), html(&report.trace_id));
@@ -104,6 +104,12 @@ fn body(text: &mut String, report: &TestReport) {
     if let Some(trace) = &report.trace {
         waterfall(text, trace, report);
     }
+}
+
+/// A text on one line that is no HTML, within an element or an attribute.
+fn html(text: &str) -> String {
+    let text = visible::text(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\'', "&#39;")
 }
 
 fn message(text: &mut String, title: &str, message: &Message) {

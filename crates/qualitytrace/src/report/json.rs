@@ -9,11 +9,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::exchange::{Exchange, Message};
-use super::{Ending, FailedGate, Outcome, Phases, Source, TestReport};
+use super::{Ending, FailedGate, Link, Outcome, Phases, Source, TestReport};
 use crate::client::Flakiness;
 
 /// The version of this format. A field that is added does not change it.
 const VERSION: u32 = 1;
+/// What a span can end with.
+const STATUSES: [&str; 3] = ["unset", "ok", "error"];
 /// Limit on the spans of a trace in a report; the rest is counted.
 const MAX_SPANS: usize = 2_000;
 
@@ -33,7 +35,7 @@ pub(crate) fn document(reports: &[TestReport], took: Duration) -> String {
         "summary": summary,
         "tests": tests,
     });
-    format!("{document:#}\n")
+    crate::terminal::filter::json(&format!("{document:#}\n"))
 }
 
 /// Reads a report back; also returns how long its run took.
@@ -150,7 +152,7 @@ impl Test {
             outcome: report.outcome.word().to_owned(),
             run: report.run,
             trace_id: report.trace_id.clone(),
-            url: report.link.clone(),
+            url: report.link.as_ref().map(ToString::to_string),
             duration_ms: milliseconds(report.phases.total),
             phases_ms: PhasesMs {
                 trigger: milliseconds(report.phases.trigger),
@@ -198,7 +200,7 @@ impl Test {
             earlier,
             flakiness: self.flakiness,
             run: self.run,
-            link: self.url,
+            link: self.url.as_deref().and_then(Link::of),
             ending,
             phases: Phases {
                 trigger: duration(self.phases_ms.trigger),
@@ -248,7 +250,7 @@ impl Trace {
             name: span.name,
             service: span.service,
             kind: span.kind,
-            status: span.status,
+            status: if STATUSES.contains(&&*span.status) { span.status } else { STATUSES[0].to_owned() },
             start: span.start.parse().unwrap_or(0),
             end: span.end.parse().unwrap_or(0),
             attributes: Map::new(),

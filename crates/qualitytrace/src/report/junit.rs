@@ -98,7 +98,8 @@ fn suite(report: &TestReport) -> TestSuite {
         suite.add_property(("url", link.as_str()));
     }
     if !report.notes.is_empty() {
-        suite.set_system_out(report.notes.join("\n"));
+        let notes: Vec<String> = report.notes.iter().map(|note| visible::text(note)).collect();
+        suite.set_system_out(notes.join("\n"));
     }
     suite
 }
@@ -140,7 +141,15 @@ fn cases(report: &TestReport) -> Vec<Case> {
             let passed = passed.iter().map(|name| Case::new("gate", name, total, None));
             judged(verdict, total).into_iter().map(Case::not_required).chain(failed).chain(passed).collect()
         }
-        Ending::Broken(why) => vec![Case::new(&report.id, "run", total, Some((Kind::Error, why.clone())))],
+        Ending::Broken(why) => {
+            let is_open = report.outcome == Outcome::Inconclusive;
+            let (kind, why) = if is_open {
+                (Kind::Inconclusive, format!("inconclusive: {why}"))
+            } else {
+                (Kind::Error, why.clone())
+            };
+            vec![Case::new(&report.id, "run", total, Some((kind, why)))]
+        }
         Ending::Skipped(why) => {
             vec![Case::new(&report.id, "run", total, Some((Kind::Skipped, why.to_string())))]
         }

@@ -53,16 +53,27 @@ pub(crate) fn document(reports: &[TestReport], took: Duration) -> String {
     text
 }
 
-/// A text on one line that is neither Markdown nor HTML.
-pub(super) fn html(text: &str) -> String {
+/// A text on one line that is neither Markdown nor HTML: no mark-up, no image, and no link that a reader did not write.
+fn html(text: &str) -> String {
     let mut escaped = String::new();
-    for letter in super::visible::text(text).chars() {
+    let text = super::visible::text(text);
+    for (at, letter) in text.char_indices() {
+        let is_marked = match letter {
+            '&' | '<' | '>' | '"' | '\'' | '`' | '*' | '_' | '[' | ']' | '\\' | '~' | '!' | '@' | '|'
+            | '$' => true,
+            // A heading, a list, a rule or code.
+            ' ' | '#' | '+' | '-' | '=' | '0'..='9' => at == 0,
+            // What would become a link by itself.
+            ':' => text[at..].starts_with("://"),
+            '.' => text[..at].to_ascii_lowercase().ends_with("www"),
+            _ => false,
+        };
         match letter {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            '`' | '*' | '_' | '[' | ']' | '\\' | '~' | '!' | '@' | '|' => {
+            letter if is_marked => {
                 let _ = write!(escaped, "&#{};", u32::from(letter));
             }
             letter => escaped.push(letter),

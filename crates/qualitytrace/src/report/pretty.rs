@@ -42,7 +42,8 @@ pub(crate) fn test(report: &TestReport, level: Level) -> String {
     line(&mut text, 0, &head);
     match &report.ending {
         Ending::Broken(why) => {
-            line(&mut text, 1, &style::bad(why));
+            let is_open = report.outcome == Outcome::Inconclusive;
+            line(&mut text, 1, &if is_open { style::unsure(why) } else { style::bad(why) });
             for note in &report.notes {
                 line(&mut text, 1, &style::unsure(note));
             }

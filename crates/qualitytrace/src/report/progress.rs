@@ -1,8 +1,7 @@
 //! Shows tests as they end and, at a terminal, the running ones below them.
 
 use std::convert::Infallible;
-use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use super::level::Level;
 use super::live::{Running, Stage, frame};
 use super::{TestReport, pretty};
 use crate::client::events::Seen;
-use crate::terminal::{out, style};
+use crate::terminal::{out, redraw, style};
 
 /// How often the running tests are drawn again.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -128,7 +127,7 @@ impl Progress {
     }
 
     fn print(&self, state: &mut State, report: &TestReport) {
-        self.write(&erasure(std::mem::take(&mut state.drawn)));
+        self.write(std::mem::take(&mut state.drawn), "");
         if self.level.shows(report.outcome) {
             out(&pretty::test(report, self.level));
         }
@@ -141,47 +140,18 @@ impl Progress {
         }
         let size = style::width().zip(style::height()).unwrap_or(USUAL_SIZE);
         let lines = frame((state.done, self.total), &state.running, Instant::now(), size);
-        let mut text = erasure(state.drawn);
-        state.drawn = lines.len();
+        let drawn = std::mem::replace(&mut state.drawn, lines.len());
         let lines: Vec<String> = lines.iter().map(style::faint).collect();
-        text.push_str(&lines.join("\n"));
-        self.write(&text);
+        self.write(drawn, &lines.join("\n"));
     }
 
-    fn write(&self, text: &str) {
-        if self.is_live && !text.is_empty() {
-            let mut stderr = anstream::stderr().lock();
-            let _ = stderr.write_all(text.as_bytes());
-            let _ = stderr.flush();
+    fn write(&self, erased: usize, text: &str) {
+        if self.is_live && (erased > 0 || !text.is_empty()) {
+            redraw(erased, text);
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The codes that erase as many lines; the cursor is at the end of the last of them.
-fn erasure(lines: usize) -> String {
-    let mut codes = String::new();
-    if lines > 1 {
-        // Writing to a String cannot fail.
-        let _ = write!(codes, "\x1b[{}A", lines - 1);
-    }
-    if lines > 0 {
-        codes.push_str("\r\x1b[J");
-    }
-    codes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_erased_from_the_first_one_on() {
-        assert_eq!(erasure(0), "");
-        assert_eq!(erasure(1), "\r\x1b[J");
-        assert_eq!(erasure(4), "\x1b[3A\r\x1b[J");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Outcome, TestReport, problems};
+use super::{Outcome, TestReport, problems, visible};
 use crate::terminal::duration;
 
 /// Renders the report.
@@ -14,7 +14,7 @@ pub(crate) fn document(reports: &[TestReport]) -> String {
             outcome if outcome.is_pass() => ("ok", String::new()),
             _ => ("not ok", String::new()),
         };
-        let title = escaped(&super::visible::text(&report.title()));
+        let title = escaped(&visible::text(&report.title()));
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{ok} {} - {title}{directive}", at + 1);
         if report.outcome != Outcome::Passed && report.outcome != Outcome::Skipped {
@@ -34,7 +34,7 @@ fn diagnostics(report: &TestReport) -> String {
         let _ = writeln!(text, "  trace: {}", quoted(&report.trace_id));
     }
     if let Some(link) = &report.link {
-        let _ = writeln!(text, "  url: {}", quoted(link));
+        let _ = writeln!(text, "  url: {}", quoted(link.as_str()));
     }
     let problems = problems(report);
     if !problems.is_empty() {
@@ -54,5 +54,5 @@ fn escaped(text: &str) -> String {
 
 /// A text in double quotes, which YAML reads as JSON does.
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    serde_json::Value::from(visible::text(text)).to_string()
 }

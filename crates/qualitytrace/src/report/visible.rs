@@ -1,6 +1,7 @@
 //! Escapes untrusted texts for a terminal: they cannot end a line, send control codes or change the text direction.
 
 use super::{Ending, FailedGate, TestReport, brief};
+use crate::terminal::filter::is_unseen;
 
 /// Escapes control characters, line separators and direction marks.
 pub(crate) fn text(text: &str) -> String {
@@ -12,12 +13,6 @@ pub(crate) fn text(text: &str) -> String {
         letter => letter.to_string(),
     };
     text.chars().map(shown).collect()
-}
-
-/// Control characters, line separators and marks that change the text direction.
-fn is_unseen(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The report with every text escaped, except for the trace, of which only some spans are shown.

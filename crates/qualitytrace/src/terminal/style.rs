@@ -4,6 +4,8 @@ use std::fmt::Display;
 
 use anstyle::{AnsiColor, Style};
 
+use super::filter;
+
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
 const UNSURE: Style = AnsiColor::Yellow.on_default();
@@ -52,5 +54,5 @@ pub(crate) fn error(text: impl Display) -> String {
 }
 
 fn styled(style: Style, text: impl Display) -> String {
-    format!("{style}{text}{style:#}")
+    filter::styled(style, &text.to_string())
 }

@@ -44,13 +44,16 @@ async fn a_configured_server_is_the_one_that_later_commands_talk_to() {
     assert_eq!(run(here, "list test -o json", None).await.0, 0);
 
     // The file of a folder overrides the user's, keeps its other entries, and is the one that `configure` changes.
-    std::fs::write(here.join("config.yml"), "scheme: http\nendpoint: 127.0.0.1:1\nother: kept\ntoken: old\n")
-        .unwrap();
+    std::fs::write(
+        here.join("config.yml"),
+        "scheme: http\nendpoint: 127.0.0.1:1\nanalyticsEnabled: kept\ntoken: old\n",
+    )
+    .unwrap();
     assert_eq!(run(here, "list test -o json", None).await.0, 1);
     assert_eq!(run(here, &format!("-s {url} configure"), None).await.0, 0);
     assert_eq!(run(here, "list test -o json", None).await.0, 0);
     let written = std::fs::read_to_string(here.join("config.yml")).unwrap();
-    assert!(written.contains("other: \"kept\"\n") && !written.contains("old"), "{written}");
+    assert!(written.contains("analyticsEnabled: \"kept\"\n") && !written.contains("old"), "{written}");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The files of `deploy/`, against the program: settings that it knows, and metrics that it emits. The configurations of
-//! the Collector, there and elsewhere, are checked by the Collector.
+//! the Collector, there and elsewhere, are checked by the Collector. What `deploy/` and `.github/` must not leave open:
+//! known passwords, pods that everything reaches, actions that others can replace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -89,6 +90,103 @@ fn the_program_knows_the_settings_of_the_manifests() {
     }
     for port in of_kind("Service")["spec"]["ports"].as_array().unwrap() {
         assert!(ports.contains(port["targetPort"].as_str().unwrap()), "{port}");
+    }
+}
+
+/// Whether the user has to give this value: `${NAME:?what to do}`.
+fn is_required(value: &str) -> bool {
+    value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).is_some_and(|rest| rest.contains(":?"))
+}
+
+#[test]
+fn no_compose_file_has_a_password_that_everyone_knows() {
+    let mut secrets = 0;
+    for file in std::fs::read_dir(deploy("compose")).unwrap().map(|entry| entry.unwrap().path()) {
+        if file.extension().is_none_or(|extension| extension != "yaml") {
+            continue;
+        }
+        let name = format!("compose/{}", file.file_name().unwrap().to_str().unwrap());
+        for (service, settings) in documents(&name)[0]["services"].as_object().unwrap() {
+            let none = serde_json::Map::new();
+            let variables = settings["environment"].as_object().unwrap_or(&none);
+            for (key, value) in variables {
+                let is_secret = ["PASSWORD", "SECRET", "TOKEN", "KEY"].iter().any(|part| key.contains(part));
+                assert!(!is_secret || is_required(value.as_str().unwrap()), "{name}, {service}: {key}");
+                secrets += usize::from(is_secret);
+            }
+            // An image that makes its own administrator, with a password that is in its manual.
+            if settings["image"].as_str().is_some_and(|image| image.starts_with("grafana/")) {
+                assert_eq!(variables["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"], "true", "{name}");
+            }
+        }
+    }
+    assert!(secrets >= 4, "{secrets} secrets were found");
+}
+
+#[test]
+fn a_network_policy_covers_the_pods_in_both_directions() {
+    let manifests = documents("kubernetes/qualitytrace.yaml");
+    let of_kind = |kind: &str| manifests.iter().find(|manifest| manifest["kind"] == kind).unwrap();
+    let (policy, template) = (&of_kind("NetworkPolicy")["spec"], &of_kind("Deployment")["spec"]["template"]);
+    assert_eq!(policy["podSelector"]["matchLabels"], template["metadata"]["labels"]);
+    assert_eq!(policy["policyTypes"], json!(["Ingress", "Egress"]));
+    let names = |ports: &Value| -> BTreeSet<String> {
+        let names =
+            ports.as_array().unwrap().iter().map(|port| port["name"].as_str().or(port["port"].as_str()));
+        names.map(|name| name.unwrap().to_owned()).collect()
+    };
+    for rule in policy["ingress"].as_array().unwrap() {
+        assert!(!rule["from"].as_array().unwrap().is_empty(), "{rule} lets everything in");
+        assert_eq!(names(&rule["ports"]), names(&template["spec"]["containers"][0]["ports"]));
+    }
+    // Credentials of the node are at 169.254.169.254.
+    let blocks = policy["egress"].as_array().unwrap().iter();
+    let blocks = blocks.flat_map(|rule| rule["to"].as_array().unwrap()).map(|to| &to["ipBlock"]);
+    let blocks: Vec<&Value> = blocks.filter(|block| block["cidr"] == "0.0.0.0/0").collect();
+    assert!(!blocks.is_empty() && blocks.iter().all(|block| block["except"] == json!(["169.254.0.0/16"])));
+}
+
+/// The workflows of the repository: their names and texts.
+fn workflows() -> Vec<(String, String)> {
+    let folder = deploy("../.github/workflows");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let name = |file: &Path| file.file_name().unwrap().to_str().unwrap().to_owned();
+    files.map(|file| (name(&file), std::fs::read_to_string(&file).unwrap())).collect()
+}
+
+#[test]
+fn workflows_name_actions_by_commit() {
+    let mut actions = 0;
+    let own = ("action.yml".to_owned(), std::fs::read_to_string(deploy("../action.yml")).unwrap());
+    for (name, text) in workflows().into_iter().chain([own]) {
+        for action in
+            text.lines().filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix("uses: "))
+        {
+            // A workflow of this repository has the commit of the one that calls it.
+            if action.starts_with("./") {
+                continue;
+            }
+            let (_, version) = action.split_once('@').unwrap();
+            let (commit, tag) = version.split_once(" # v").unwrap_or((version, ""));
+            let is_hash = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+            assert!(is_hash, "{name}: {action} is no commit, and its owner can move it");
+            assert!(!tag.is_empty(), "{name}: {action} does not say which version that is");
+            actions += 1;
+        }
+    }
+    assert!(actions > 20, "{actions} actions were found");
+}
+
+#[test]
+fn a_release_waits_for_the_check_of_advisories() {
+    let (_, text) = workflows().into_iter().find(|(name, _)| name == "release.yml").unwrap();
+    let release: Value = serde_saphyr::from_str(&text).unwrap();
+    let jobs = release["jobs"].as_object().unwrap();
+    assert_eq!(jobs["advisories"]["uses"], "./.github/workflows/advisories.yml");
+    for name in jobs.keys() {
+        let needed = |name: &String| jobs[name]["needs"].as_str().map(ToOwned::to_owned);
+        let chain: Vec<String> = std::iter::successors(Some(name.clone()), needed).collect();
+        assert_eq!(chain.last().unwrap(), "advisories", "{name} does not wait for it: {chain:?}");
     }
 }
 

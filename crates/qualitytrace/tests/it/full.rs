@@ -16,7 +16,7 @@ fn limit_files(server: &Child, bytes: Option<u64>) {
 }
 
 /// Stores a variable set of some kilobytes, and spans; returns whether each was acknowledged.
-async fn store(client: &reqwest::Client, server: &Served, number: u32) -> [bool; 2] {
+pub(crate) async fn store(client: &reqwest::Client, server: &Served, number: u32) -> [bool; 2] {
     let id = format!("v{number}");
     let values = [json!({ "key": "K", "value": "x".repeat(20_000) })];
     let set = json!({ "type": "VariableSet", "spec": { "id": id, "name": id, "values": values } });
@@ -37,7 +37,7 @@ fn trace(number: u32) -> String {
 }
 
 /// Checks that everything acknowledged can be read.
-async fn all_is_there(client: &reqwest::Client, server: &Served, acknowledged: &[[bool; 2]]) {
+pub(crate) async fn all_is_there(client: &reqwest::Client, server: &Served, acknowledged: &[[bool; 2]]) {
     for (number, [set, spans]) in (0u32..).zip(acknowledged) {
         for (was_stored, path) in [
             (*set, format!("/api/variablesets/v{number}")),

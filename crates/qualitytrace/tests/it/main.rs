@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admission;
+mod answers;
 mod audit;
 mod beside;
 mod busy;
@@ -13,10 +14,14 @@ mod data_stores;
 mod declarative;
 mod demo;
 mod deploy;
+#[cfg(target_os = "linux")]
+mod durability;
+mod escapes;
 mod evidence;
 mod feedback;
 mod files;
 mod first_test;
+mod folder;
 mod full;
 mod guard;
 mod hostile;
@@ -36,8 +41,10 @@ mod power;
 mod privacy;
 mod project;
 mod provision;
+mod pty;
 mod reload;
 mod report_formats;
+mod report_texts;
 mod reports;
 mod resources;
 mod run_server;
@@ -48,6 +55,7 @@ mod spool;
 mod startable;
 mod stores;
 mod story;
+mod strangers;
 mod suites;
 mod systems;
 mod tools;

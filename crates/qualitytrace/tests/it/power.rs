@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use qualitytrace_testing::{DEADLINE, eventually};
+use qualitytrace_testing::{DEADLINE, eventually, within};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ use crate::program;
 
 /// The strace of the tests; `None` when there is none.
 #[expect(clippy::print_stdout, reason = "a test that is left out says so")]
-fn strace() -> Option<PathBuf> {
+pub(crate) fn strace() -> Option<PathBuf> {
     let Some(strace) = std::env::var_os("QUALITYTRACE_TEST_STRACE") else {
         assert!(std::env::var("QUALITYTRACE_REQUIRE_PEERS").is_err(), "QUALITYTRACE_TEST_STRACE is not set");
         println!("skipped: QUALITYTRACE_TEST_STRACE is not set");
@@ -109,8 +109,20 @@ impl Traced {
     async fn end(mut self) -> (Record, Vec<Acknowledged>) {
         let main = self.log.with_extension(self.server.child.id().unwrap().to_string());
         self.server.child.kill().await.unwrap();
+        self.recorded(&main, "+++ killed by SIGKILL").await
+    }
+
+    /// Lets the server end by itself, which writes the log of the database into its file.
+    async fn stop(mut self) -> (Record, Vec<Acknowledged>) {
+        let main = self.log.with_extension(self.server.child.id().unwrap().to_string());
+        crate::reload::signal(&self.server, "-TERM");
+        within(DEADLINE, "the server ends", self.server.child.wait()).await.unwrap();
+        self.recorded(&main, "+++ exited with 0").await
+    }
+
+    async fn recorded(self, main: &Path, end: &str) -> (Record, Vec<Acknowledged>) {
         eventually(DEADLINE, format!("strace finishes {}", main.display()), async || {
-            std::fs::read_to_string(&main).is_ok_and(|log| log.contains("+++ killed by SIGKILL"))
+            std::fs::read_to_string(main).is_ok_and(|log| log.contains(end))
         })
         .await;
         (Record::read(&self.log), self.acknowledged)
@@ -214,18 +226,56 @@ async fn what_was_acknowledged_is_there_after_a_power_cut() {
     let (record, acknowledged) = traced.end().await;
     // A cut after the first responses of each kind, and some later ones.
     for (cut, unsynced) in
-        [(0, Unsynced::Lost), (1, Unsynced::Lost), (2, Unsynced::EverySecond), (3, Unsynced::Lost)]
+        [(0, Unsynced::Lost), (1, Unsynced::Torn), (2, Unsynced::EverySecond), (3, Unsynced::Lost)]
             .into_iter()
             .chain([(14, Unsynced::EverySecond), (31, Unsynced::Lost), (31, Unsynced::EverySecond)])
     {
-        let left = tempfile::tempdir().unwrap();
-        let data = left.path().join("data");
-        record.cut(folder.path(), acknowledged[cut].between.1, unsynced, left.path());
-        let database = format!("sqlite://{}", data.join("qualitytrace.db").display());
-        let server = Served::start(program(), &database, &["--data-dir", data.to_str().unwrap()]).await;
-        for Acknowledged { path, .. } in &acknowledged[..=cut] {
-            let got = client.get(server.url(path)).send().await.unwrap();
-            assert_eq!(got.status(), StatusCode::OK, "{path} after a cut at {cut}, {unsynced:?}");
-        }
+        let at = acknowledged[cut].between.1;
+        is_there_after_a_cut(&client, folder.path(), &record, &acknowledged, (at, unsynced)).await;
+    }
+}
+
+/// Starts a server on what a power cut leaves, and checks that everything acknowledged before it is there.
+async fn is_there_after_a_cut(
+    client: &reqwest::Client,
+    folder: &Path,
+    record: &Record,
+    acknowledged: &[Acknowledged],
+    (at, unsynced): (f64, Unsynced),
+) {
+    let left = tempfile::tempdir().unwrap();
+    let data = left.path().join("data");
+    record.cut(folder, at, unsynced, left.path());
+    let database = format!("sqlite://{}", data.join("qualitytrace.db").display());
+    let server = Served::start(program(), &database, &["--data-dir", data.to_str().unwrap()]).await;
+    for Acknowledged { path, .. } in acknowledged.iter().filter(|acknowledged| acknowledged.between.1 <= at) {
+        let got = client.get(server.url(path)).send().await.unwrap();
+        assert_eq!(got.status(), StatusCode::OK, "{path} after a cut at {at}, {unsynced:?}");
+    }
+}
+
+#[tokio::test]
+async fn pages_that_are_torn_while_the_log_is_written_into_the_file_lose_nothing() {
+    let Some(strace) = strace() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut traced = Traced::start(&strace, folder.path(), &[]).await;
+    for number in 0..6 {
+        traced.put_set(number).await;
+        traced.put_test(number).await;
+        traced.send_spans(number).await;
+    }
+    let client = traced.client.clone();
+    let (record, acknowledged) = traced.stop().await;
+    // From the last answer on, the log is written into the file, page by page, and then removed.
+    let end = acknowledged.last().unwrap().between.1;
+    let calls: Vec<f64> =
+        record.times(&folder.path().join("data")).into_iter().filter(|began| *began > end).collect();
+    assert!(calls.len() > 20, "the log was not written into the file: {} calls", calls.len());
+    let last = calls.len() - 1;
+    let cuts = (0..=9).map(|part| calls[last * part / 9]).chain([f64::MAX]);
+    for (cut, unsynced) in
+        cuts.zip([Unsynced::Torn, Unsynced::EverySecond, Unsynced::Torn, Unsynced::Lost].into_iter().cycle())
+    {
+        is_there_after_a_cut(&client, folder.path(), &record, &acknowledged, (cut, unsynced)).await;
     }
 }

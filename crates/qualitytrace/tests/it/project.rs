@@ -82,7 +82,7 @@ async fn the_system_of_a_project_is_started_in_its_folder_unless_a_server_is_nam
         std::os::unix::fs::PermissionsExt::from_mode(0o755),
     )
     .unwrap();
-    let (code, out, err) = desk.call("src/inner", &["run"], &[]).await;
+    let (code, out, err) = desk.call("src/inner", &["run", "--trust-project"], &[]).await;
     assert_eq!(code, Some(0), "{out}{err}");
     let started = std::path::PathBuf::from(desk.read("started").trim());
     assert_eq!(started, desk.path().canonicalize().unwrap());

@@ -170,7 +170,7 @@ async fn warnings_about_files_stay_out_of_a_report_on_standard_output() {
 }
 
 /// Reads a JSON report, after checking it against its schema.
-fn valid_json(text: &str) -> Value {
+pub(crate) fn valid_json(text: &str) -> Value {
     let schema =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/report.schema.json"));
     let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
@@ -185,7 +185,7 @@ fn valid_json(text: &str) -> Value {
 }
 
 /// Reads a JUnit report as the schema of Jenkins and Surefire says; returns the number of cases of each kind.
-fn valid_junit(text: &str) -> BTreeMap<&'static str, usize> {
+pub(crate) fn valid_junit(text: &str) -> BTreeMap<&'static str, usize> {
     let document = Document::parse(text).unwrap();
     let root = document.root_element();
     assert_eq!(root.tag_name().name(), "testsuites");
@@ -193,7 +193,9 @@ fn valid_junit(text: &str) -> BTreeMap<&'static str, usize> {
     for suite in elements(root) {
         assert_eq!(suite.tag_name().name(), "testsuite");
         let mut own: BTreeMap<&str, usize> = BTreeMap::new();
-        for case in elements(suite).filter(|child| child.tag_name().name() != "system-out") {
+        for case in
+            elements(suite).filter(|child| !["system-out", "properties"].contains(&child.tag_name().name()))
+        {
             assert_eq!(case.tag_name().name(), "testcase");
             assert!(case.attribute("name").is_some() && case.attribute("classname").is_some(), "{case:?}");
             seconds(case);
@@ -241,15 +243,15 @@ fn kind(case: Node<'_, '_>) -> &'static str {
 }
 
 /// A test point of TAP 14.
-struct Point {
+pub(crate) struct Point {
     is_ok: bool,
     is_skipped: bool,
-    description: String,
-    yaml: Value,
+    pub(crate) description: String,
+    pub(crate) yaml: Value,
 }
 
 /// Reads TAP 14 by its specification: a version, a plan, and as many numbered points, each with one YAML block at most.
-fn valid_tap(text: &str) -> Vec<Point> {
+pub(crate) fn valid_tap(text: &str) -> Vec<Point> {
     let mut lines = text.lines().peekable();
     assert_eq!(lines.next(), Some("TAP version 14"));
     let planned: usize = lines.next().unwrap().strip_prefix("1..").unwrap().parse().unwrap();

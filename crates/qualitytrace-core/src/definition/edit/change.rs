@@ -19,7 +19,7 @@ pub enum Change {
         /// The new spec.
         spec: Spec,
     },
-    /// Replaces a spec; parts that are the same stay as they are written.
+    /// Replaces a spec; parts that are the same stay as they are written. Without `within`, it keeps its own.
     ChangeSpec {
         /// Its index.
         at: usize,
@@ -117,7 +117,11 @@ impl Change {
             }
             Self::Rename { name } => test.name.clone_from(name),
             Self::AddSpec { at, spec } => insert("spec", &mut test.specs, *at, valid_spec(spec)?)?,
-            Self::ChangeSpec { at, spec } => *item("spec", &mut test.specs, *at)? = valid_spec(spec)?,
+            Self::ChangeSpec { at, spec } => {
+                let known = item("spec", &mut test.specs, *at)?;
+                let new = valid_spec(spec)?;
+                *known = Spec { within: new.within.or_else(|| known.within.take()), ..new };
+            }
             Self::RemoveSpec { at } => drop(remove("spec", &mut test.specs, *at)?),
             Self::MoveSpec { at, to } => relocate("spec", &mut test.specs, *at, *to)?,
             Self::AddAssertion { spec, at, assertion } => {

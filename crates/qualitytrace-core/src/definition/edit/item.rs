@@ -22,6 +22,7 @@ impl<'a> NewItem<'a> {
             fields.push(Field::Text("selector", &spec.selector.value));
         }
         fields.extend(spec.name.as_deref().map(|name| Field::Text("name", name)));
+        fields.extend(spec.within.as_ref().map(|within| Field::Text("within", &within.text)));
         if !spec.assertions.is_empty() {
             let texts = spec.assertions.iter().map(|assertion| assertion.value.as_str()).collect();
             fields.push(Field::Texts("assertions", texts));

@@ -242,6 +242,9 @@ impl<'s> Editor<'s> {
                 replacements.extend(self.set_selector(item, selector, &after.selector)?);
             }
         }
+        if let Some(within) = after.within.as_ref().filter(|within| before.within.as_ref() != Some(within)) {
+            replacements.extend(self.set_text(inner, "within", &within.text)?);
+        }
         replacements.extend(self.remove_entries(inner, &gone)?);
         let list = ListAt { holder: inner, key: assertions, count: before.assertions.len() };
         replacements.extend(self.change_texts(&list, &before.assertions, &after.assertions)?);

@@ -32,6 +32,9 @@ pub struct PollingProfile {
     /// The time for which a failure that rests on missing spans is checked again before it is reported; `None`
     /// means the default.
     pub confirm: Option<Period>,
+    /// How long after the rest of a trace the spans of a spec may end before they count as absent, where the spec does
+    /// not say; `None` means that this is not known.
+    pub within: Option<Period>,
     /// Peers that send no spans: addresses, hosts, `*.domain`, destinations. Calls to them owe no answer.
     pub uninstrumented: Vec<String>,
     /// Whether a `periodic` block is present.
@@ -49,6 +52,7 @@ impl Default for PollingProfile {
             quiet: None,
             settle: None,
             confirm: None,
+            within: None,
             uninstrumented: Vec::new(),
             is_periodic_given: true,
         }
@@ -122,6 +126,7 @@ fn read_periodic(fields: &mut Fields<'_, '_>, profile: &mut PollingProfile, is_s
     profile.quiet = period::read(fields, "quiet");
     profile.settle = period::read(fields, "settle");
     profile.confirm = period::read(fields, "confirm");
+    profile.within = period::read(fields, "within");
     profile.uninstrumented = fields.words("uninstrumented");
     let reader = fields.reader;
     if let Some(retries) = fields.get("selectorMatchRetries")
@@ -191,6 +196,8 @@ pub(in crate::definition) struct PeriodicSpec<'a> {
     settle: Option<&'a str>,
     #[serde(skip_serializing_if = "is_blank")]
     confirm: Option<&'a str>,
+    #[serde(skip_serializing_if = "is_blank")]
+    within: Option<&'a str>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     uninstrumented: &'a [String],
 }
@@ -205,6 +212,7 @@ impl<'a> PeriodicSpec<'a> {
             quiet: profile.quiet.as_ref().map(text),
             settle: profile.settle.as_ref().map(text),
             confirm: profile.confirm.as_ref().map(text),
+            within: profile.within.as_ref().map(text),
             uninstrumented: &profile.uninstrumented,
         }
     }

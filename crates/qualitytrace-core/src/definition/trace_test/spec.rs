@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{legacy_value, selector};
 use crate::definition::is_map;
+use crate::definition::period::{self, Period};
 use crate::definition::reader::Reader;
 use crate::definition::shape::{is_blank, texts};
 use crate::definition::text::Text;
@@ -18,6 +19,9 @@ pub struct Spec {
     pub name: Option<String>,
     /// The selector; an empty text selects all spans.
     pub selector: Text,
+    /// How long after the rest of the trace its spans may end before they count as absent; `None` means the default of
+    /// the polling profile.
+    pub within: Option<Period>,
     /// What must hold for each of them.
     pub assertions: Vec<Text>,
 }
@@ -32,6 +36,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Spec> {
         let spec = Spec {
             name: inner.string("Name").filter(|name| !name.is_empty()),
             selector,
+            within: None,
             assertions: inner.texts("Assertions"),
         };
         inner.finish();
@@ -42,6 +47,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Spec> {
     let spec = Spec {
         name: fields.string("name").filter(|name| !name.is_empty()),
         selector: selector(&mut fields, "selector"),
+        within: period::read(&mut fields, "within"),
         assertions: fields.texts("assertions"),
     };
     fields.finish();
@@ -67,6 +73,9 @@ pub(super) struct SpanSpec<'a> {
     selector: &'a str,
     #[serde(skip_serializing_if = "is_blank")]
     name: &'a str,
+    /// How long after the rest of the trace its spans may end before they count as absent, like `30s`.
+    #[serde(skip_serializing_if = "is_blank")]
+    within: Option<&'a str>,
     assertions: Vec<&'a str>,
 }
 
@@ -75,6 +84,7 @@ impl<'a> SpanSpec<'a> {
         Self {
             selector: &spec.selector.value,
             name: spec.name.as_deref().unwrap_or_default(),
+            within: spec.within.as_ref().map(|within| within.text.as_str()),
             assertions: texts(&spec.assertions),
         }
     }

@@ -1,18 +1,21 @@
 //! Histories as a versioned JSON document, for the store and for a file that a team commits.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::register::{ENOUGH_DELIVERIES, Largest, Register, Service};
+use super::super::register::{Address, ENOUGH_DELIVERIES, Entries, Largest, Register, Service};
 use super::super::shape::{Key, Node, Shape, fold};
 use super::fact::{Answer, Fact, Most, Steady};
 use super::{History, MAX_KINDS};
 use crate::trace::SpanKind;
 
 /// The version that is written.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The version without processes, calls and addresses of calls; it is still read.
+const OLDER_VERSION: u32 = 1;
 
 /// Why a text cannot be read as a history.
 #[derive(Debug, thiserror::Error)]
@@ -52,10 +55,8 @@ impl Learned {
         let document = Document {
             version: VERSION,
             services: services.iter().map(|(name, service)| (name.to_string(), (*service).into())).collect(),
-            answers: addresses
-                .iter()
-                .map(|(address, by)| (address.to_string(), by.iter().map(ToString::to_string).collect()))
-                .collect(),
+            addresses: addresses.iter().map(|(text, address)| (text.to_string(), address.into())).collect(),
+            answers: BTreeMap::new(),
             tests: self.tests.iter().map(|(id, history)| (id.clone(), history.into())).collect(),
         };
         let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
@@ -66,15 +67,21 @@ impl Learned {
     /// Reads what [`Learned::to_json`] wrote.
     pub fn from_json(text: &str) -> Result<Self, ReadError> {
         let Version { version } = serde_json::from_str(text).map_err(ReadError::Json)?;
-        if version != VERSION {
+        if ![OLDER_VERSION, VERSION].contains(&version) {
             return Err(ReadError::Version(version));
         }
         let document: Document = serde_json::from_str(text).map_err(ReadError::Json)?;
-        let read = |(id, raw): (String, RawHistory)| Ok((id.clone(), raw.into_history(&id)?));
+        let is_older = version == OLDER_VERSION;
+        let read = |(id, raw): (String, RawHistory)| Ok((id.clone(), raw.into_history(&id, is_older)?));
         let services = document.services.into_iter().map(|(name, service)| (name, service.into()));
+        let older = document.answers.into_iter().map(|(text, services)| {
+            let address = RawAddress { services, calls: String::new(), mute_runs: 0 };
+            (text, address)
+        });
+        let addresses = document.addresses.into_iter().chain(older);
         Ok(Self {
             tests: document.tests.into_iter().map(read).collect::<Result<_, _>>()?,
-            services: Register::remembered(services, document.answers.into_iter()),
+            services: Register::remembered(services, addresses.map(|(text, raw)| (text, raw.into()))),
         })
     }
 }
@@ -89,7 +96,10 @@ struct Document {
     version: u32,
     #[serde(default)]
     services: BTreeMap<String, RawService>,
-    /// The services that answered calls to each address.
+    /// The addresses that are called.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    addresses: BTreeMap<String, RawAddress>,
+    /// The services that answered calls to each address, as the older version has them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     answers: BTreeMap<String, Vec<String>>,
     tests: BTreeMap<String, RawHistory>,
@@ -103,8 +113,43 @@ struct RawService {
     disorder_ms: u64,
     #[serde(default, skip_serializing_if = "is_none")]
     overtaking_ms: u64,
-    #[serde(default, skip_serializing_if = "is_none")]
-    clock_ahead_ms: u64,
+    /// The services that it calls.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    calls: BTreeSet<String>,
+    /// Whether it causes work elsewhere without a span of the call.
+    #[serde(default, skip_serializing_if = "is_false")]
+    bare_edges: bool,
+    /// How long it works on after each kind of entry.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    later_ms: BTreeMap<String, u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawAddress {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    services: Vec<String>,
+    /// The last calls: `+` with a span, `-` without.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    calls: String,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    mute_runs: u32,
+}
+
+impl From<&Address> for RawAddress {
+    fn from(address: &Address) -> Self {
+        Self {
+            services: address.services.iter().map(ToString::to_string).collect(),
+            calls: address.remembered_calls(),
+            mute_runs: address.mute_runs(),
+        }
+    }
+}
+
+impl From<RawAddress> for Address {
+    fn from(raw: RawAddress) -> Self {
+        Self::remembered(raw.services, &raw.calls, raw.mute_runs)
+    }
 }
 
 impl From<&Service> for RawService {
@@ -115,7 +160,14 @@ impl From<&Service> for RawService {
             largest_lag_ms: whole_millis(service.largest_lag()),
             disorder_ms: whole_millis(service.disorder.get()),
             overtaking_ms: whole_millis(service.overtaking.get()),
-            clock_ahead_ms: whole_millis(service.ahead.get()),
+            calls: service.calls.iter().map(ToString::to_string).collect(),
+            bare_edges: service.has_bare_edges,
+            later_ms: service
+                .entries
+                .remembered()
+                .into_iter()
+                .map(|(name, later)| (name.to_owned(), whole_millis(later)))
+                .collect(),
         }
     }
 }
@@ -128,7 +180,11 @@ impl From<RawService> for Service {
             lag: largest(raw.largest_lag_ms),
             disorder: largest(raw.disorder_ms),
             overtaking: largest(raw.overtaking_ms),
-            ahead: largest(raw.clock_ahead_ms),
+            calls: raw.calls.into_iter().map(Arc::from).collect(),
+            has_bare_edges: raw.bare_edges,
+            entries: Entries::restored(
+                raw.later_ms.into_iter().map(|(name, later)| (name, Duration::from_millis(later))),
+            ),
             ..Self::default()
         }
     }
@@ -164,6 +220,9 @@ struct RawSpan {
     service: String,
     kind: RawKind,
     name: String,
+    /// The address that it calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    peer: Option<String>,
     /// How many of them every span of the parent's kind has.
     each: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -247,6 +306,7 @@ impl From<&History> for RawHistory {
                 service: text(key.service),
                 kind: key.kind.into(),
                 name: text(key.name),
+                peer: key.peer.map(text),
                 each: fact.each.value,
                 each_last: fact.each.other,
                 most: fact.most.value,
@@ -278,7 +338,7 @@ fn stable_order(shape: &Shape) -> Vec<Node> {
     let mut sorted: Vec<Node> = shape.nodes().collect();
     sorted.sort_by_key(|node| {
         let key = shape.key(*node);
-        (shape.text(key.service), shape.text(key.name), key.kind)
+        (shape.text(key.service), shape.text(key.name), key.kind, key.peer.map(|peer| shape.text(peer)))
     });
     let mut children: Vec<Vec<Node>> = vec![Vec::new(); shape.len()];
     let mut stack = Vec::new();
@@ -297,8 +357,9 @@ fn stable_order(shape: &Shape) -> Vec<Node> {
 }
 
 impl RawHistory {
-    fn into_history(self, test: &str) -> Result<History, ReadError> {
+    fn into_history(self, test: &str, is_older: bool) -> Result<History, ReadError> {
         let (mut shape, mut facts) = (Shape::default(), Vec::new());
+        shape.has_older_calls = is_older;
         let mut nodes: Vec<Node> = Vec::new();
         for (at, span) in self.spans.into_iter().take(MAX_KINDS).enumerate() {
             let out_of_order = |parent| ReadError::Order { test: test.to_owned(), span: at, parent };
@@ -311,6 +372,7 @@ impl RawHistory {
                 service: shape.symbol(&span.service),
                 kind: span.kind.into(),
                 name: shape.symbol(&fold(&span.name)),
+                peer: span.peer.as_deref().map(|peer| shape.symbol(peer)),
             };
             let node = shape.node(key);
             nodes.push(node);

@@ -1,11 +1,13 @@
 //! The spans of a run counted by kind, as history learns them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::call::CallOutcome;
 use super::super::history::Call;
 use super::super::shape::{Node, Shape};
-use super::Progress;
+use super::{Begin, Progress};
 use crate::trace::SpanKind;
 
 impl Progress {
@@ -72,9 +74,10 @@ impl Progress {
         for arrival in &self.arrivals {
             let (Some(node), Some(call)) = (arrival.node, &arrival.call) else { continue };
             let known = &mut calls[node.index()];
+            let is_open = open.contains(&node) || call.outcome == CallOutcome::Refused;
             *known = match (call.answered, *known) {
                 (true, _) | (_, Call::Answered) => Call::Answered,
-                (false, _) if open.contains(&node) => Call::Unproven,
+                (false, _) if is_open => Call::Unproven,
                 (false, _) => Call::Unanswered,
             };
         }
@@ -84,12 +87,42 @@ impl Progress {
     /// For each kind: how long after the answer to the trigger the last of its spans ended.
     pub(in crate::wait) fn lateness(&self) -> Vec<Duration> {
         let mut late = vec![Duration::ZERO; self.shape.len()];
-        for arrival in &self.arrivals {
-            if let (Some(node), Some(end), Some(answered)) = (arrival.node, arrival.end, self.answered_at) {
+        for (this, arrival) in self.arrivals.iter().enumerate() {
+            if let (Some(node), Some(end), Some(answered)) =
+                (arrival.node, self.ended_at(this), self.answered_at)
+            {
                 late[node.index()] = late[node.index()].max(end.since(answered));
             }
         }
         late
+    }
+
+    /// Returns a copy whose spans are placed without a history.
+    pub(in crate::wait) fn placed_anew(&self) -> Self {
+        let mut placed = self.clone();
+        placed.history = Arc::default();
+        placed.shape = self.shape.without_nodes();
+        (placed.counts, placed.below, placed.short) = (Vec::new(), HashMap::new(), BTreeMap::new());
+        (placed.fewer, placed.unplaced) = (BTreeSet::new(), HashMap::new());
+        let mut roots = Vec::new();
+        let caller = self.silent_caller();
+        for (this, arrival) in placed.arrivals.iter_mut().enumerate() {
+            arrival.node = None;
+            let parent =
+                arrival.parent.filter(|id| Begin::Triggered(*id) != self.begin && Some(*id) != caller);
+            match parent {
+                None => roots.push(this),
+                Some(id) => {
+                    if let Some(parent) = self.by_id.get(&id).filter(|parent| **parent != this) {
+                        placed.unplaced.entry(*parent).or_default().push(this);
+                    }
+                }
+            }
+        }
+        for root in roots {
+            placed.place(root, None);
+        }
+        placed
     }
 
     /// Returns a copy in which the spans below a caller that sends no spans stand where those below the trigger

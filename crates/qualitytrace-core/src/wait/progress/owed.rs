@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::history::History;
 use super::super::pending::Pending;
-use super::super::register::Register;
+use super::super::register::{Address, Register};
 use super::super::shape::{Node, Symbol};
 use super::{Arrival, Begin, Progress, is_inside};
 use crate::id::SpanId;
@@ -118,8 +118,12 @@ impl Progress {
                 service: Arc::clone(self.shape.text(child.service)),
             }
         });
-        let mut unanswered: Vec<&Arrival> =
-            self.unanswered.iter().map(|this| &self.arrivals[*this]).collect();
+        let is_mute = |arrival: &&Arrival| {
+            let address = arrival.call.as_ref().and_then(|call| call.address.as_deref());
+            address.and_then(|address| register.address(address)).is_some_and(Address::is_mute)
+        };
+        let unanswered = self.unanswered.iter().map(|this| &self.arrivals[*this]);
+        let mut unanswered: Vec<&Arrival> = unanswered.filter(|arrival| !is_mute(arrival)).collect();
         unanswered.sort_by_key(|arrival| arrival.id);
         let answers = unanswered.into_iter().map(|arrival| Pending::Answer {
             id: arrival.id,
@@ -173,7 +177,7 @@ impl Progress {
         self.short.get(&node).copied().unwrap_or(fewer)
     }
 
-    fn shape_debt(&self, node: Node) -> Pending {
+    pub(super) fn shape_debt(&self, node: Node) -> Pending {
         let key = self.shape.key(node);
         let here = self.counts[node.index()];
         let name = |symbol: Symbol| Arc::clone(self.shape.text(symbol));

@@ -1,16 +1,17 @@
-//! One process of a service, and up to which end time it has delivered its spans.
+//! One process of a service: up to which end time it has delivered its spans, how late it delivers, and whether it is
+//! still there.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Largest, text};
+use super::clock::ClockOffset;
+use super::{LAG_WINDOW, Largest, MAX_LAG, SETTLED_DELIVERIES};
 use crate::time::Timestamp;
-use crate::trace::Resource;
-use crate::value::Value;
 
 /// Maximum number of watermark steps remembered of an instance.
 const MAX_WATERMARKS: usize = 16;
+/// By how much a clock may be ahead without being noticed.
+const MAX_CLOCK_ERROR: Duration = Duration::from_secs(2);
 /// Intervals between metrics to be known before one counts as overdue.
 const ENOUGH_METRICS: u32 = 3;
 
@@ -33,6 +34,8 @@ pub(in crate::wait) struct Instance {
     /// The watermark before the latest delivery.
     watermark_before: Option<Timestamp>,
     pub(in crate::wait) first_arrival: Timestamp,
+    /// When its spans first arrived.
+    pub(in crate::wait) first_span: Timestamp,
     /// When its spans last arrived.
     pub(in crate::wait) last_arrival: Timestamp,
     /// When its metrics or logs last arrived.
@@ -45,13 +48,69 @@ pub(in crate::wait) struct Instance {
     pub(super) counted: Timestamp,
     /// The latest end among the spans of earlier deliveries.
     watermark_of_earlier: Option<Timestamp>,
+    pub(in crate::wait) deliveries: u32,
+    lag: Largest,
+    /// The lag of the first delivery, whose spans may have waited for this server to listen.
+    first_lag: Duration,
+    /// By how much a late span ended before spans that were delivered already.
+    pub(in crate::wait) overtaking: Largest,
+    /// The longest time between two deliveries.
+    pub(in crate::wait) longest_pause: Duration,
+    pub(in crate::wait) clock: ClockOffset,
+    /// Whether it is one process; else several may hide behind one entry.
+    pub(in crate::wait) is_named: bool,
+    /// Whether it may be stopped between two calls.
+    pub(in crate::wait) can_freeze: bool,
 }
 
 impl Instance {
     /// Begins a new delivery.
     pub(super) fn begin_delivery(&mut self, at: Timestamp) {
+        if self.deliveries > 0 {
+            self.longest_pause = self.longest_pause.max(at.since(self.counted));
+        }
         self.counted = at;
         self.watermark_of_earlier = self.watermark;
+        self.deliveries = self.deliveries.saturating_add(1);
+        if self.deliveries.is_multiple_of(LAG_WINDOW) {
+            self.lag.age();
+            self.overtaking.age();
+        }
+    }
+
+    /// Notes how late a span of the current delivery is.
+    fn note_lag(&mut self, end: Timestamp, at: Timestamp) {
+        let raw = at.nanos_since(end);
+        self.clock.arrived(raw);
+        let lag = raw.saturating_add(self.clock.ahead());
+        if lag.unsigned_abs() > nanos(MAX_LAG) {
+            return;
+        }
+        let lag = Duration::from_nanos(lag.max(0).unsigned_abs());
+        if self.deliveries <= 1 {
+            self.first_lag = self.first_lag.max(lag);
+        } else {
+            self.lag.saw(lag);
+        }
+    }
+
+    /// Notes how far its clock is ahead, as a call and its server span show. What was measured by another clock is
+    /// forgotten.
+    pub(super) fn paired(&mut self, ahead: i64) {
+        if self.clock.paired(ahead) {
+            (self.deliveries, self.lag, self.first_lag) = (0, Largest::default(), Duration::ZERO);
+        }
+    }
+
+    /// Returns how late its deliveries are at most.
+    pub(in crate::wait) fn largest_lag(&self) -> Duration {
+        let first = if self.deliveries < SETTLED_DELIVERIES { self.first_lag } else { Duration::ZERO };
+        self.lag.get().max(first)
+    }
+
+    /// Returns the latest end among the delivered spans, by this server's clock.
+    pub(in crate::wait) fn delivered_until(&self) -> Option<Timestamp> {
+        self.watermark.map(|watermark| watermark.shifted(-self.clock.ahead()))
     }
 
     /// Returns how long after a span that ended later this one arrived.
@@ -77,6 +136,13 @@ impl Instance {
 
     pub(super) fn arrived(&mut self, end: Timestamp, at: Timestamp) {
         self.heard_first(at);
+        if self.watermark.is_none() {
+            self.first_span = at;
+        }
+        self.overtaking.saw(self.overtaken_by(end, at));
+        self.note_lag(end, at);
+        // No span ends after it arrived: a made-up time must not prove that everything before it was sent.
+        let end = end.min(at.shifted(self.clock.ahead().max(0)) + MAX_CLOCK_ERROR);
         if at > self.last_arrival {
             self.watermark_before = self.watermark;
         }
@@ -123,17 +189,6 @@ impl Instance {
     }
 }
 
-/// Whether a resource identifies the process of its service.
-pub fn names_instance(resource: &Resource) -> bool {
-    !instance_id(resource).is_empty()
-}
-
-/// Returns the id that distinguishes the processes of a service; empty when the resource has none.
-pub(super) fn instance_id(resource: &Resource) -> Arc<str> {
-    let host = || text(resource, "host.name").unwrap_or_default();
-    match (text(resource, "service.instance.id"), resource.attributes.get("process.pid")) {
-        (Some(id), _) => id,
-        (None, Some(Value::Int(pid))) => format!("{}/{pid}", host()).into(),
-        (None, _) => host(),
-    }
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -51,7 +51,7 @@ impl Register {
     }
 
     fn view(&self, name: &Arc<str>, service: &Service) -> ServiceView {
-        let answers = self.addresses().iter().filter(|(_, services)| services.contains(name));
+        let answers = self.addresses().iter().filter(|(_, address)| address.services.contains(name));
         let mut instances: Vec<InstanceView> = service
             .instances
             .iter()
@@ -70,7 +70,7 @@ impl Register {
             deliveries: service.deliveries,
             largest_lag: service.largest_lag(),
             overtaking: service.overtaking.get(),
-            clock_ahead: service.ahead.get(),
+            clock_ahead: service.clock_ahead(),
             first_heard: service.first_heard,
             last_heard: is_heard.then_some(service.last_arrival),
             answers: answers.map(|(address, _)| Arc::clone(address)).collect(),

@@ -39,7 +39,12 @@ fn heard() -> Arc<BTreeSet<Arc<str>>> {
 
 #[track_caller]
 fn check(absence: Absence, selector: &str, assertion: &str, expected: &str) {
-    let spec = Spec { name: None, selector: Text::from(selector), assertions: vec![Text::from(assertion)] };
+    let spec = Spec {
+        name: None,
+        selector: Text::from(selector),
+        within: None,
+        assertions: vec![Text::from(assertion)],
+    };
     let verdict = Compiled::new(&[spec], &[]).judge(&trace(), &Variables::new(), &options(absence));
     let outcome = match verdict.outcome {
         Outcome::Passed => "passed".to_owned(),

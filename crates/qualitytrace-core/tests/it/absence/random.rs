@@ -94,7 +94,8 @@ fn options(absences: Vec<Absence>) -> Options {
 }
 
 fn compiled(selector: &str, assertion: &str) -> Compiled {
-    let spec = Spec { name: None, selector: selector.into(), assertions: vec![assertion.into()] };
+    let spec =
+        Spec { name: None, selector: selector.into(), within: None, assertions: vec![assertion.into()] };
     Compiled::new(&[spec], &[])
 }
 

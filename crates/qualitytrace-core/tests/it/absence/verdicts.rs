@@ -31,6 +31,7 @@ fn judged(specs: &[(&str, &str)], outputs: &[(&str, &str, &str)]) -> Verdict {
     let spec = |(selector, assertion): &(&str, &str)| Spec {
         name: None,
         selector: (*selector).into(),
+        within: None,
         assertions: vec![(*assertion).into()],
     };
     let output = |(name, selector, value): &(&str, &str, &str)| Output {

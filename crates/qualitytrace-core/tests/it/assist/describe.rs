@@ -29,6 +29,7 @@ fn all_hold(trace: &Trace, selector: &str, assertions: &[String]) -> bool {
     let spec = Spec {
         name: None,
         selector: Text::from(selector),
+        within: None,
         assertions: assertions.iter().map(|text| Text::from(text.as_str())).collect(),
     };
     let generator = Generator::in_utc(Timestamp::from_nanos(0), 0);

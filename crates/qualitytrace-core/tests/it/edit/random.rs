@@ -125,6 +125,7 @@ fn any_spec() -> impl Strategy<Value = Spec> {
         |(name, selector, assertions)| Spec {
             name,
             selector: selector.into(),
+            within: None,
             assertions: assertions.into_iter().map(Text::from).collect(),
         },
     )

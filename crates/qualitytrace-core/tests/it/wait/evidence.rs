@@ -92,6 +92,7 @@ impl Specs {
         let undecided = self.missing(seen).map(|(service, _)| Undecided {
             name: service.to_string(),
             services: vec![system.name(service).into()],
+            within: None,
         });
         Standing { undecided: undecided.collect(), is_final: seen.iter().any(|sent| self.is_bad(sent)) }
     }
@@ -113,6 +114,10 @@ fn may(absences: &[Absence], service: &str, name: Option<&str>) -> bool {
                 Whose::Anyone | Whose::Refused => true,
                 Whose::Service(of) => **of == *service,
                 Whose::AnyoneBut(heard) | Whose::AnyoneButIfNamed(heard) => !heard.contains(service),
+                // Only what is asked for and missing may still come.
+                Whose::StillWorking(services) => {
+                    name.is_some() && (services.is_empty() || services.contains(service))
+                }
             }
     })
 }
@@ -158,9 +163,10 @@ impl Server<'_> {
             let sent = &self.sent[place(of)];
             let (span, at) = (&sent[index].span, Timestamp::from_nanos(at));
             self.register.arrived(span, at);
-            let answers = if of == run {
+            if of == run {
                 progress.arrived(span, at);
-                progress.take_answers()
+                self.register.observe(progress.take_observations());
+                progress.adjust_clocks(&self.register);
             } else {
                 self.judged.retain(|(_, judged)| judged.until >= now);
                 let Some((_, late)) = self.judged.iter_mut().find(|(number, _)| *number == of) else {
@@ -171,10 +177,8 @@ impl Server<'_> {
                 }
                 let passed = self.specs.judge(arrived(sent, now), |_, _| false) == Verdict::Passed;
                 Arc::make_mut(&mut self.history).late(&late.progress, passed);
-                late.progress.take_answers()
-            };
-            for answer in answers {
-                self.register.answered(&answer.address, &answer.service, answer.ahead);
+                self.register.observe(late.progress.take_observations());
+                self.register.observe(late.progress.entries());
             }
         }
     }
@@ -259,6 +263,8 @@ impl Server<'_> {
         end: u64,
     ) {
         Arc::make_mut(&mut self.history).learn(progress, ended, verdict == Verdict::Passed);
+        self.register.observe(progress.entries());
+        self.register.stayed_mute(&progress.mute_addresses());
         if verdict != Verdict::Passed {
             return;
         }
@@ -430,11 +436,11 @@ fn story(server: &Server<'_>, run: u64, answered: u64, told: &Told) -> String {
 
 /// Reads a number or a name from the environment.
 #[expect(clippy::disallowed_methods, reason = "the core reads no environment, but its tests may")]
-fn asked(name: &str) -> Option<String> {
+pub(super) fn asked(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-fn number(name: &str) -> u64 {
+pub(super) fn number(name: &str) -> u64 {
     asked(name).map_or(1, |number| number.parse().expect("a number"))
 }
 

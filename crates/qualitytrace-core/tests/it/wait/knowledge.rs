@@ -42,12 +42,15 @@ fn play_next(mut learned: Learned, run: &str) -> String {
 fn knowledge_is_a_file_that_people_can_read() {
     let text = learn(&[SHOP]).to_json();
     let expected = r#"{
-  "version": 1,
+  "version": 2,
   "services": {
     "gateway": {
       "flushes": 1,
       "largestLagMs": 2,
-      "disorderMs": 0
+      "disorderMs": 0,
+      "calls": [
+        "shop"
+      ]
     },
     "shop": {
       "flushes": 1,
@@ -129,7 +132,7 @@ fn a_file_that_is_no_knowledge_is_refused_with_the_reason() {
         (r#"{"version":1,"tests":{"t":{}}}"#, "failed to read the history"),
         (
             r#"{"version":7}"#,
-            "history has version 7, and this program reads version 1: delete it to start again",
+            "history has version 7, and this program reads version 2: delete it to start again",
         ),
         (order, "history of test `t` puts span 0 below span 0, which does not come before it"),
     ] {
@@ -143,10 +146,10 @@ fn after_twenty_runs_the_settle_window_follows_what_was_seen() {
 the internal span `mail` (gateway) below `GET` of earlier runs has not arrived";
     let mut runs = vec![WITH_TAIL; 19];
     runs.push(SHOP);
-    // Twice as late as it ever ended, 2 s more before the 20th run, a quarter more than the largest lag, and 100 ms.
-    assert_eq!(play_all(&runs), format!("3355 ms: ready, {complaint}"));
+    // Twice as late as it ever ended, 2 s more before the 20th run, a quarter more than 20 ms of lag, and 100 ms.
+    assert_eq!(play_all(&runs), format!("3374 ms: ready, {complaint}"));
     runs.insert(0, WITH_TAIL);
-    assert_eq!(play_all(&runs), format!("1355 ms: ready, {complaint}"));
+    assert_eq!(play_all(&runs), format!("1374 ms: ready, {complaint}"));
 }
 
 const MISSING: &str = "nothing more came for a settle window; Judge
@@ -160,10 +163,11 @@ fn a_synchronous_span_is_not_waited_for_once_its_service_is_known_to_deliver_in_
         20 2<1 gateway/server/GET end=19";
     let mut runs = vec![SHOP; 10];
     runs.push(hit);
-    assert!(play_all(&runs).starts_with("6020 ms"));
+    // It may end 2 s later than it did while fewer than 20 runs are known.
+    assert_eq!(play_all(&runs), format!("2182 ms: ready, {MISSING}"));
     let mut runs = vec![SHOP; 20];
     runs.push(hit);
-    assert_eq!(play_all(&runs), format!("170 ms: ready, {MISSING}"));
+    assert_eq!(play_all(&runs), format!("176 ms: ready, {MISSING}"));
 }
 
 #[test]
@@ -217,11 +221,8 @@ fn the_settle_window_grows_for_a_service_that_delivers_later() {
         5000 4<2 shop/internal/count end=4999";
     let mut runs = vec![slow; 9];
     runs.push(lost);
-    // Two deliveries of the shop per run; the mail came 9 s after its end, and ended 1 s after the answer. While
-    // few deliveries were seen, it may be twice as late, and its absence is not certain.
+    // Two deliveries of the shop per run; the mail came 9 s after its end, and ended 1 s after the answer. It may be a
+    // quarter later, and later by as much as it was overtaken by.
     let ended = play_all(&runs);
-    assert!(ended.starts_with("27099 ms: ready, nothing more came for a settle window; Inconc"), "{ended}");
-    runs.insert(0, slow);
-    let ended = play_all(&runs);
-    assert!(ended.starts_with("20349 ms: ready, nothing more came for a settle window; Judge"), "{ended}");
+    assert!(ended.starts_with("24348 ms: ready, nothing more came for a settle window; Judge"), "{ended}");
 }

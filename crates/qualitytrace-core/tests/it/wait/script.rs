@@ -62,19 +62,19 @@ impl Script {
         };
         let mut progress = Progress::new(begin, Arc::clone(history));
         progress.answered(time(0));
+        let shifted = |at: u64, span: &Span| Span {
+            start: time(at),
+            end: span.end.map(|end| time(end.as_nanos() / MS)),
+            ..span.clone()
+        };
         let (mut now, mut seen) = (time(0), 0);
         let end = loop {
             while let Some((at, span)) = self.spans.get(seen).filter(|(at, _)| time(*at) <= now) {
-                let shifted = Span {
-                    start: time(*at),
-                    end: span.end.map(|end| time(end.as_nanos() / MS)),
-                    ..span.clone()
-                };
+                let shifted = shifted(*at, span);
                 if progress.arrived(&shifted, time(*at)) {
                     lags.arrived(&shifted, time(*at));
-                    for answer in progress.take_answers() {
-                        lags.answered(&answer.address, &answer.service, answer.ahead);
-                    }
+                    lags.observe(progress.take_observations());
+                    progress.adjust_clocks(lags);
                 }
                 seen += 1;
             }
@@ -88,10 +88,13 @@ impl Script {
         };
         if let Wait::Ready(ended) | Wait::GaveUp(ended) = &end {
             Arc::make_mut(history).learn(&progress, ended, !self.failed);
+            lags.observe(progress.entries());
+            lags.stayed_mute(&progress.mute_addresses());
         }
         for (at, span) in &self.spans[seen..] {
-            if progress.arrived(span, time(*at)) {
+            if progress.arrived(&shifted(*at, span), time(*at)) {
                 Arc::make_mut(history).late(&progress, true);
+                lags.observe(progress.entries());
             }
         }
         ((now.as_nanos() - base) / MS, end)

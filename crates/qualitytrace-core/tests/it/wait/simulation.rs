@@ -113,9 +113,8 @@ fn structure(
             let at = Timestamp::from_nanos(sent.arrives);
             if progress.arrived(&sent.span, at) {
                 lags.arrived(&sent.span, at);
-                for answer in progress.take_answers() {
-                    lags.answered(&answer.address, &answer.service, answer.ahead);
-                }
+                lags.observe(progress.take_observations());
+                progress.adjust_clocks(lags);
             }
             seen += 1;
         }

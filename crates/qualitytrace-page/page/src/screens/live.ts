@@ -91,6 +91,7 @@ const PHASES: Record<string, string> = {
   triggering: "Triggering",
   triggered: "Triggered",
   waiting: "Waiting",
+  resumed: "Waiting",
   arrived: "Waiting",
   waitEnded: "Judging",
   waitSkipped: "Judging",
@@ -165,13 +166,18 @@ export function fold(before: Live, event: RunEvent): Live {
       over("stopped", "The run was stopped.");
       break;
     case "interrupted":
-      over("broken", "The server that executed this run ended.");
+      over(
+        "inconclusive",
+        "The server was restarted before the answer to the trigger was stored, and the trigger is not sent twice. Run the test again.",
+      );
       break;
     case "notResolved":
     case "triggerFailed":
     case "noTrace":
-    case "broken":
       over("broken", String(event.message ?? "The run could not be executed."));
+      break;
+    case "broken":
+      over("inconclusive", String(event.message ?? "The run could not be executed."));
       break;
     case "again":
       return { ...((event.events as RunEvent[] | undefined) ?? []).reduce(fold, before), isOver: false };

@@ -27,15 +27,11 @@ test("a run is inconclusive if only missing spans keep it from passing", () => {
   expect(outcomeOfRun(finished(gates(BOTH, BOTH, ["analyzer-score"])))).toBe("failed");
 });
 
-test("a run without a verdict is under way, stopped or broken", () => {
+test("a run without a verdict is under way, stopped, broken, or was ended by its server", () => {
   const at = (state: string) => outcomeOfRun({ state, requiredGatesResult: gates(BOTH) });
-  expect(["CREATED", "AWAITING_TRACE", "STOPPED", "TRIGGER_FAILED", "ANALYZING_ERROR"].map(at)).toEqual([
-    "running",
-    "running",
-    "stopped",
-    "broken",
-    "broken",
-  ]);
+  expect(
+    ["CREATED", "AWAITING_TRACE", "STOPPED", "TRIGGER_FAILED", "ANALYZING_ERROR", "FAILED"].map(at),
+  ).toEqual(["running", "running", "stopped", "broken", "broken", "inconclusive"]);
 });
 
 test("gates are told where they and the specs differ", () => {

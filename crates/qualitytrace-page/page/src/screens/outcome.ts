@@ -12,6 +12,8 @@ const SPECS = "test-specs";
 /** The outcome of a run, as the server counts it. */
 export function outcomeOfRun({ state, requiredGatesResult: gates, missing = [] }: Ended): Outcome {
   if (state === "STOPPED") return "stopped";
+  // The server could not bring it to its end: that says nothing about the system under test.
+  if (state === "FAILED") return "inconclusive";
   if (state !== "FINISHED") return /FAILED$|ERROR$/.test(state) ? "broken" : "running";
   if (gates.passed) return "passed";
   return missing.length > 0 || isOpen(gates) ? "inconclusive" : "failed";
@@ -39,9 +41,13 @@ export function gateNotes(gates: Gates, specs: Outcome): string[] {
 
 /** The outcome of a run of a suite. */
 export function outcomeOfSuite(run: Shape<"SuiteRun">): Outcome {
-  if (run.state === "FAILED") return "broken";
-  if (run.state !== "FINISHED") return "running";
   const { fail = 0, steps = [] } = run;
+  if (run.state === "FAILED")
+    return steps.some((step) => step.state === "FAILED") &&
+      steps.every((step) => ["passed", "inconclusive"].includes(outcomeOfRun(step)))
+      ? "inconclusive"
+      : "broken";
+  if (run.state !== "FINISHED") return "running";
   if (fail === 0) return "passed";
   const others = steps.map(outcomeOfRun).filter((outcome) => outcome !== "passed");
   const isUndecided = others.length >= fail && others.every((outcome) => outcome === "inconclusive");

@@ -15,9 +15,8 @@ use crate::api::App;
 use crate::api::answer::plain_json;
 use crate::api::legacy_error::{LegacyApiError, body};
 use crate::api::tenant::Tenant;
-use crate::data_store::{Checked, ConnectionProgress, check};
+use crate::data_store::{Checked, ConnectionProgress};
 use crate::redact::Redactor;
-use crate::trigger::Gate;
 use crate::wire::legacy::connection::{Connection, Step};
 use crate::wire::time::{NEVER, rfc3339};
 
@@ -44,8 +43,7 @@ pub(in crate::api) async fn test(
     let secrets = secrets(&text, Format::Json, Kind::DataStore);
     let redactor = Redactor::of(secrets.iter().map(|secret| secret.value.as_str()));
     let source = source(read(&text)?)?;
-    let limits = app.config.get().limits.clone();
-    let progress = check(&source, &Gate::of(&limits), limits.decompressed_bytes).await;
+    let progress = app.runner.data_stores().check(&source).await;
     Ok(plain_json(StatusCode::OK, &shown(progress, &redactor)))
 }
 

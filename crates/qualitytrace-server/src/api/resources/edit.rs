@@ -39,7 +39,7 @@ enum SourceChange {
     Rename { name: String },
     /// Adds a spec, which gets the index `at`.
     AddSpec { at: Option<usize>, spec: NewSpec },
-    /// Replaces a spec; parts that are the same stay as they are written.
+    /// Replaces a spec; parts that are the same stay as they are written, and so does its `within`.
     ChangeSpec { at: usize, spec: NewSpec },
     /// Removes a spec with the comments directly above it.
     RemoveSpec { at: usize },
@@ -118,6 +118,7 @@ impl From<NewSpec> for Spec {
         Self {
             name: spec.name,
             selector: spec.selector.into(),
+            within: None,
             assertions: spec.assertions.into_iter().map(Into::into).collect(),
         }
     }

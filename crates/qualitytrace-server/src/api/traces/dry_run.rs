@@ -202,6 +202,7 @@ pub(in crate::api) fn spec_of(name: &str, selector: &str, assertions: &[String])
     Spec {
         name: (!name.is_empty()).then(|| name.to_owned()),
         selector: text(selector),
+        within: None,
         assertions: assertions.iter().map(|assertion| text(assertion)).collect(),
     }
 }

@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use crate::access::Wanted;
 use crate::api::App;
 use crate::api::error::{ApiError, BAD_REQUEST};
-use crate::api::memory::Memory;
+use crate::api::memory::{Memory, refused};
 use crate::api::query::Query;
+use crate::budget::NoRoom;
 use crate::compute;
+use crate::decode::Room as _;
 use crate::ingest::Accepted;
 use crate::otlp::{NotStored, store_file};
 use crate::routes::Routes;
 use crate::routes::operation::{Body, Content, of, operation};
-use crate::trace_files::{self, Format};
+use crate::trace_files::{self, Format, Unreadable};
 
-/// Memory per byte of a file, beside that of its JSON: its spans, and their encoding.
-const SPANS_FACTOR: u64 = 2;
 /// Traces that are named in a response.
 const MAX_TRACES: usize = 1_000;
 
@@ -88,20 +88,27 @@ async fn receive(
     let sender = app.ingest.sender(&parts);
     let unread = |error| ApiError::bad_request(format!("the body cannot be received: {error}"));
     let body = Bytes::from_request(Request::from_parts(parts, body), &app).await.map_err(unread)?;
-    memory.hold(body.len() as u64 * SPANS_FACTOR).await?;
     compute::give_way().await;
-    let file = trace_files::read(&body, format).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let mut room = memory.growing()?;
+    let file = trace_files::read_within(&body, format, &mut room).map_err(|error| match error {
+        Unreadable::TooLarge { limit } => refused(NoRoom::Ever { limit }),
+        Unreadable::Busy => refused(NoRoom::Now),
+        Unreadable::Broken(_) | Unreadable::Unknown | Unreadable::Empty => {
+            ApiError::bad_request(error.to_string())
+        }
+    })?;
     drop(body);
+    room.take(file.encoded_len()).map_err(refused)?;
     let traces = file.traces();
     let spans: u64 = traces.iter().map(|(_, spans)| spans).sum();
-    let (format, refused) = (file.format.map_or("", Format::as_str), file.refused.clone());
+    let (format, left_out) = (file.format.map_or("", Format::as_str), file.refused.clone());
     let accepted = match spans {
         0 => Accepted::default(),
         _ => store_file(&app.ingest, sender, file.into_message()).await?,
     };
     let about_limits =
         (accepted.rejected > 0).then_some(FileProblem { location: String::new(), reason: accepted.message });
-    let problems = refused
+    let problems = left_out
         .problems
         .into_iter()
         .map(|problem| FileProblem { location: problem.location, reason: problem.reason });
@@ -114,7 +121,7 @@ async fn receive(
             .take(MAX_TRACES)
             .map(|(id, spans)| ReceivedTrace { trace_id: id.to_string(), spans })
             .collect(),
-        refused: refused.count + accepted.rejected,
+        refused: left_out.count + accepted.rejected,
         problems: problems.chain(about_limits).collect(),
     }))
 }

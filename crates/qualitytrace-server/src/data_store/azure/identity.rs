@@ -13,6 +13,8 @@ use tokio::time::Instant;
 use super::NAME;
 use crate::data_store::credentials;
 use crate::data_store::error::FetchError;
+use crate::decode::{self, Allowance};
+use crate::files::{self, CREDENTIAL_BYTES};
 use crate::trigger::{Failure, Reason};
 
 /// Who gives tokens, unless the environment names another cloud.
@@ -143,9 +145,10 @@ impl Identity {
         let status = response.status();
         let body = credentials::read(response).await.map_err(|cause| self.refused(&cause))?;
         if status.is_success() {
-            return serde_json::from_slice(&body).map_err(|error| self.refused(&error.to_string()));
+            let granted = decode::json_within(&body, Allowance::SMALL);
+            return granted.map_err(|error| self.refused(&error.to_string()));
         }
-        let told = serde_json::from_slice::<Refused>(&body).ok();
+        let told = decode::json_within::<Refused>(&body, Allowance::SMALL).ok();
         let told = told.and_then(|told| told.error_description.or(told.error)).unwrap_or_default();
         let cause = format!("{status} {}", told.lines().next().unwrap_or_default());
         if status.is_server_error() || status == http::StatusCode::TOO_MANY_REQUESTS {
@@ -171,8 +174,9 @@ impl Identity {
         Ok(match &self.proof {
             Proof::Secret { url, client, secret } => login(url, client, &[("client_secret", secret)]),
             Proof::Workload { url, client, file } => {
-                let signed = tokio::fs::read_to_string(file).await;
+                let signed = files::read_aside(file.into(), CREDENTIAL_BYTES).await;
                 let signed = signed.map_err(|error| self.refused(&format!("`{file}`: {error}")))?;
+                let signed = String::from_utf8_lossy(&signed);
                 let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
                 login(url, client, &[("client_assertion_type", kind), ("client_assertion", signed.trim())])
             }

@@ -18,6 +18,7 @@ use reqsign_core::{Context, Error, ProvideCredential, Result, SignRequest, Signe
 use serde::Deserialize;
 
 use super::profile::{Base, Files, Plan, Role};
+use crate::decode::{self, Allowance};
 use crate::trigger::run_line;
 
 /// How long the command of a profile may take.
@@ -205,7 +206,8 @@ async fn printed(line: &str) -> Result<Credential> {
         return Err(failed(&format!("ended with code {code}")));
     }
     // Its output is not shown: it may have secrets.
-    let printed: Printed = serde_json::from_str(&stdout).map_err(|_| failed("printed no credentials"))?;
+    let printed: Printed = decode::json_within(stdout.as_bytes(), Allowance::SMALL)
+        .map_err(|_| failed("printed no credentials"))?;
     if printed.version != 1 {
         return Err(failed(&format!("printed `Version` {}, not 1", printed.version)));
     }

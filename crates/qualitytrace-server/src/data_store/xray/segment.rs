@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::data_store::spans::flattened;
+use crate::decode::{self, DecodeError, Room};
 use crate::trace_files::collected::{self, Collected, ScopeName};
 use crate::trace_files::ids;
 
@@ -100,8 +101,11 @@ struct Frame {
 }
 
 /// Converts a segment document. Subsegments nest no deeper than JSON may, which its parser limits.
-pub(super) fn read(document: &str) -> Result<ExportTraceServiceRequest, String> {
-    let segment: Segment = serde_json::from_str(document).map_err(|error| format!("a segment: {error}"))?;
+pub(super) fn read(document: &str, room: &mut impl Room) -> Result<ExportTraceServiceRequest, DecodeError> {
+    let segment: Segment = decode::json(document.as_bytes(), room).map_err(|error| match error {
+        DecodeError::Malformed(cause) => DecodeError::Malformed(format!("a segment: {cause}")),
+        short => short,
+    })?;
     let resource = resource(&segment);
     let mut spans = Vec::new();
     add(segment, &[], &mut spans)?;

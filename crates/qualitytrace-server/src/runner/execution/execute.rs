@@ -2,6 +2,7 @@
 //!
 //! Its two hard decisions, whether the trace is complete and whether it passes, are calls to pure functions.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use qualitytrace_core::definition::{self, Resource, Test, Trigger};
@@ -9,13 +10,12 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::{Reply, State, TriggerSpan};
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_core::trace::Span;
-use qualitytrace_core::wait::{Absence, Begin, CONFIRM, Ended, Meaning, Pending, Policy, Reason};
+use qualitytrace_core::wait::{Absence, Begin, CONFIRM, Ended, Meaning, Pending, Policy};
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::arrivals::{Arrivals, Waited};
+use super::judged::Judged;
 use super::judging::Judge;
 use super::log::Log;
 use super::missing_trace::Request;
@@ -32,112 +32,40 @@ use crate::store::{RunCommand, StoredRun, StoredTest};
 use crate::trigger::{Context, Failure};
 use crate::variables::{Variables, redactor_of_trace};
 use crate::wire::request::{RunRequest, RunSettings};
-use crate::wire::{Outcome, RunEventKind, Verdict, run};
+use crate::wire::{Outcome, RunEventKind, Verdict};
 
 /// The reason for an inconclusive verdict with the strategy `no-polling`.
 pub(super) const NOT_WAITED: &str =
     "the trace is not waited for (`strategy: no-polling`): what comes of it is judged when it comes";
 
-/// A run that was judged, with what is needed to judge it again.
+/// A run whose trigger was answered.
 #[derive(Debug)]
-pub(super) struct Judged {
-    pub(super) judge: Judge,
-    pub(super) root: Span,
-    pub(super) arrivals: Arrivals,
-    pub(super) outcome: Outcome,
-    /// Whether late spans matter.
-    pub(super) has_trace: bool,
-    /// Whether it ended without a verdict, because nothing arrived.
-    pub(super) has_no_verdict: bool,
-    pub(super) awaited: Awaited,
-    /// Redacts the trace before it is judged, because the stored trigger is redacted as well.
-    pub(super) redactor: Redactor,
-    /// Spans that the verdict is based on and that are still to be read.
-    pub(super) already_counted: usize,
-    /// Settings in the request, in place of the server's.
+pub(super) struct Answered {
+    pub(super) stored: StoredTest,
+    pub(super) test: Test,
     pub(super) settings: RunSettings,
-    /// The policy of the wait.
+    pub(super) variables: Variables,
+    pub(super) trigger: Trigger,
+    pub(super) generator: Generator,
+    pub(super) arrivals: Arrivals,
+    /// Whether the trigger names a trace instead of causing one.
+    pub(super) is_attached: bool,
+    pub(super) sent: TriggerSpan,
+    pub(super) reply: Reply,
+}
+
+/// How the trace of a run is waited for.
+#[derive(Debug)]
+pub(super) struct WaitPlan {
     pub(super) policy: Policy,
-    /// How long a failure by absence is rechecked.
-    pub(super) confirm: Duration,
-    pub(super) confirmation: Confirmation,
-    /// The result of the analyzer.
-    pub(super) analysis: Option<run::Linter>,
-    /// Why the analysis may not hold for the whole trace.
-    pub(super) analysis_open: Option<String>,
-}
-
-/// How the trace of a judged run was waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Awaited {
-    /// The wait ended by itself: late spans show that it was too short.
-    ToTheEnd,
-    /// The user skipped the wait, or an earlier run waited.
-    CutShort,
-    /// The run was judged before its trace was complete. It still is not, and cannot be before `until` unless spans come.
-    NotYet { until: Instant },
-}
-
-/// Whether a failure is still to be confirmed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Confirmation {
-    /// It failed, and the missing spans may still arrive.
-    Open,
-    /// It did not fail, or was confirmed.
-    Settled,
-}
-
-impl Judged {
-    /// A run that was just judged by this server.
-    fn just_now(
-        judge: Judge,
-        root: Span,
-        arrivals: Arrivals,
-        outcome: Outcome,
-        waited: &Waited,
-        policy: Policy,
-    ) -> Self {
-        let awaited = match waited {
-            Waited::Ended(ended) if ended.reason == Reason::Skipped => Awaited::CutShort,
-            Waited::Ended(_) => Awaited::ToTheEnd,
-            Waited::Unreadable(_) => Awaited::CutShort,
-            Waited::Skipped => Awaited::NotYet { until: Instant::now() },
-        };
-        Self {
-            judge,
-            root,
-            arrivals,
-            outcome,
-            analysis: None,
-            analysis_open: None,
-            settings: RunSettings::default(),
-            policy,
-            confirm: CONFIRM,
-            confirmation: if awaited == Awaited::ToTheEnd && outcome == Outcome::Failed {
-                Confirmation::Open
-            } else {
-                Confirmation::Settled
-            },
-            has_trace: true,
-            has_no_verdict: false,
-            awaited,
-            redactor: Redactor::default(),
-            already_counted: 0,
-        }
-    }
-
-    /// How long its failure is to be confirmed.
-    fn to_confirm(&self) -> Duration {
-        match self.confirmation {
-            Confirmation::Open => self.confirm,
-            Confirmation::Settled => Duration::ZERO,
-        }
-    }
-
-    /// Adds the result of the analyzer and the settings that it used.
-    fn with(self, has_trace: bool, analysis: Option<run::Linter>, settings: RunSettings) -> Self {
-        Self { has_trace, settings, analysis, ..self }
-    }
+    /// How long a failure by absence is rechecked, if the profile says so.
+    confirm: Option<Duration>,
+    /// How long the spans of a spec may take, if the profile says so.
+    within: Option<Duration>,
+    is_awaited: bool,
+    pull: Pulling,
+    /// The event of its start, if it is awaited.
+    event: Option<RunEventKind>,
 }
 
 impl Execution {
@@ -153,12 +81,12 @@ impl Execution {
     ) -> Result<Option<Judged>, Error> {
         let (stored, test) = self.test_of(run).await?;
         spans::note_test(run_span, &test);
-        let settings = RunRequest::of(run).settings;
-        let variables = &Variables::open(&self.store, &run.test, &run.variables)?;
+        let request = RunRequest::of(run);
+        let variables = Variables::open(&self.store, &run.test, &run.variables)?;
         log.set_redactor(variables.redactor());
         let mut generator = Generator::in_utc(clock::now(), rand::random());
         log.buffer(&RunEventKind::Resolving);
-        let resolved = resolved(run_span, log.redactor(), &test, variables, &mut generator).await;
+        let resolved = resolved(run_span, log.redactor(), &test, &variables, &mut generator).await;
         let (trigger, attached) = match resolved {
             Ok(resolved) => resolved,
             Err(message) => {
@@ -179,6 +107,7 @@ impl Execution {
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
         let history = retry_while_unavailable(|| async { self.learning.history(&stored.id).await }).await?;
         let mut arrivals = self.arrivals(context.trace, begin, history);
+        arrivals.tells_settling = request.suite.is_some();
         log.buffer(&RunEventKind::Triggering { span_id: context.span.to_string() });
         if let Some(command) = log.mark_triggered().await? {
             self.in_progress.send(log.run(), command);
@@ -192,28 +121,67 @@ impl Execution {
                 return log.fail(State::TriggerFailed, &RunEventKind::from(&failure)).await;
             }
         };
-        let waiting = self.waiting(&stored.id, &test, &settings).await?;
-        let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
-        let confirm = waiting.as_ref().and_then(|waiting| waiting.confirm);
-        let is_awaited = waiting.as_ref().is_some_and(|waiting| waiting.is_awaited);
-        let mut pull = if waiting.is_some() {
-            self.pull(&stored.id, &mut arrivals, attached.is_none()).await?
-        } else {
-            Pulling::Nothing
+        let mut answered = Answered {
+            stored,
+            test,
+            settings: request.settings,
+            variables,
+            trigger,
+            generator,
+            arrivals,
+            is_attached: attached.is_some(),
+            sent: TriggerSpan { id: context.span, trace: context.trace, start, end },
+            reply,
         };
-        let awaiting = is_awaited.then(|| RunEventKind::waiting(&policy, confirm));
-        store_reply(log, &reply, awaiting.as_ref()).instrument(spans::response(run_span)).await?;
+        let waiting = self.prepare_wait(&mut answered).await?;
+        store_reply(log, &answered, waiting.event.as_ref()).instrument(spans::response(run_span)).await?;
         drop(permit);
+        Box::pin(self.conclude(log, answered, waiting, skip, run_span)).await
+    }
 
-        let judge = Judge::compile(&test, variables, generator);
-        let root = TriggerSpan { id: context.span, trace: context.trace, start, end }.to_span(&reply);
-        if let Some(Waiting { uninstrumented, .. }) = waiting {
-            arrivals.progress.know_uninstrumented(uninstrumented);
-            arrivals.progress.answered(end);
-        }
+    /// Prepares to wait for the trace of an answered trigger.
+    pub(super) async fn prepare_wait(&self, answered: &mut Answered) -> Result<WaitPlan, Error> {
+        let Answered { stored, test, settings, arrivals, .. } = answered;
+        let waiting = self.waiting(&stored.id, test, settings).await?;
+        let Some(Waiting { policy, prompt_settle, is_awaited, within, uninstrumented, confirm }) = waiting
+        else {
+            let (policy, pull) = (self.policy, Pulling::Nothing);
+            return Ok(WaitPlan {
+                policy,
+                confirm: None,
+                within: None,
+                is_awaited: false,
+                pull,
+                event: None,
+            });
+        };
+        let pull = self.pull(&stored.id, arrivals, !answered.is_attached).await?;
+        arrivals.progress.know_uninstrumented(uninstrumented);
+        arrivals.progress.sent(answered.sent.start, trigger_address(&answered.trigger));
+        arrivals.progress.answered(answered.sent.end);
+        arrivals.prompt_settle = prompt_settle;
+        let event = is_awaited.then(|| RunEventKind::waiting(&policy, confirm));
+        Ok(WaitPlan { policy, confirm, within, is_awaited, pull, event })
+    }
+
+    /// Waits for the trace of an answered trigger, and judges it.
+    pub(super) async fn conclude(
+        &self,
+        log: &mut Log,
+        answered: Answered,
+        waiting: WaitPlan,
+        skip: watch::Receiver<Option<RunCommand>>,
+        run_span: &tracing::Span,
+    ) -> Result<Option<Judged>, Error> {
+        let Answered {
+            stored, test, settings, variables, trigger, generator, mut arrivals, sent, reply, ..
+        } = answered;
+        let WaitPlan { policy, confirm, within, is_awaited, mut pull, .. } = waiting;
+        let TriggerSpan { id, trace, start, end } = sent;
+        let judge = Judge::compile(&test, &variables, generator).with_within(within);
+        let root = sent.to_span(&reply);
         let waited = if is_awaited {
-            let (trace, span) = (context.trace, context.span);
-            let poll = Poll { run: run_span, test: &stored.id, trace, span, root: &root };
+            let poll = Poll { run: run_span, test: &stored.id, trace, span: id, root: &root };
             let wait_span = poll.start();
             let wait = arrivals.wait(&policy, &self.learning, log, &judge, poll, skip);
             let waited = pull.during(wait.instrument(wait_span.clone()), policy.timeout).await?;
@@ -227,24 +195,26 @@ impl Execution {
             Waited::Skipped
         };
         if waited.no_trace().is_some() {
-            let told = pull.explain(&waited, context.trace);
-            let request = Request { trigger: &trigger, trace: context.trace, start, end };
+            let told = pull.explain(&waited, trace);
+            let request = Request { trigger: &trigger, trace, start, end };
             let judged = Judged::just_now(judge, root, arrivals, Outcome::Inconclusive, &waited, policy);
             self.pull_late(pull, judged.to_confirm());
             return self.end_without_trace(log, request, told, judged.with(true, None, settings)).await;
         }
         let absences = self.absences(&waited, &test, start);
-        let refused = if test.skip_trace_collection { None } else { self.source.refused(context.trace) };
+        let refused = if test.skip_trace_collection { None } else { self.source.refused(trace) };
         let tree = arrivals.take_trace(&root);
         let analysis = self.analysis(&stored.id, &tree, &settings).await?;
         let analysis_open = unproven(&absences, refused.as_ref());
         log.buffer(&RunEventKind::analyzed(analysis.as_ref(), analysis_open.clone()));
         log.buffer(&RunEventKind::Judging);
         let waited_until = clock::now();
-        let verdict = recorded(run_span, log.redactor(), || judge.verdict(&tree, absences, refused)).await;
+        let is_resumed = arrivals.is_resumed();
+        let judged = || judge.verdict_after(is_resumed, &tree, absences, refused);
+        let verdict = recorded(run_span, log.redactor(), judged).await;
         let outcome = verdict.outcome;
         self.recorder.phase("judge", clock::now().since(waited_until));
-        self.learn(&stored.id, &arrivals, &waited, outcome).await?;
+        self.learn(&stored.id, &arrivals, &waited, outcome, log.redactor()).await?;
         let mut judged = Judged::just_now(judge, root, arrivals, outcome, &waited, policy);
         (judged.confirm, judged.analysis_open) = (confirm.unwrap_or(CONFIRM), analysis_open);
         self.pull_late(pull, judged.to_confirm());
@@ -284,7 +254,12 @@ impl Execution {
     }
 
     /// Points the run at a trace that another program caused.
-    async fn attach(&self, log: &mut Log, run_span: &tracing::Span, trace: TraceId) -> Result<(), Error> {
+    pub(super) async fn attach(
+        &self,
+        log: &mut Log,
+        run_span: &tracing::Span,
+        trace: TraceId,
+    ) -> Result<(), Error> {
         log.set_trace(trace).await?;
         spans::note_trace(run_span, trace);
         // The run that caused the trace may have had secrets.
@@ -333,9 +308,11 @@ impl Execution {
         arrivals: &Arrivals,
         waited: &Waited,
         outcome: Outcome,
+        redactor: &Redactor,
     ) -> Result<(), Error> {
         let Waited::Ended(ended) = waited else { return Ok(()) };
         let passed = outcome == Outcome::Passed;
+        self.learning.observed(arrivals.progress.entries(), redactor);
         retry_while_unavailable(|| async {
             self.learning.learn(test, &arrivals.progress, ended, passed).await
         })
@@ -343,7 +320,7 @@ impl Execution {
     }
 
     /// Loads the version of the test that is run.
-    async fn test_of(&self, run: &StoredRun) -> Result<(StoredTest, Test), Error> {
+    pub(super) async fn test_of(&self, run: &StoredRun) -> Result<(StoredTest, Test), Error> {
         let version = Some(run.test_version);
         let stored =
             retry_while_unavailable(|| async { Ok(self.store.test(&run.test, version).await?) }).await?;
@@ -353,9 +330,35 @@ impl Execution {
     }
 }
 
-/// Stores the reply to the trigger, and how its trace is waited for, if it is.
-async fn store_reply(log: &mut Log, reply: &Reply, awaiting: Option<&RunEventKind>) -> Result<(), Error> {
-    log.buffer(&RunEventKind::Triggered { reply: reply.into() });
+/// The address that a trigger calls, as the spans of other callers name it.
+fn trigger_address(trigger: &Trigger) -> Option<Arc<str>> {
+    match trigger {
+        Trigger::Http(request) => authority(&request.url.value),
+        Trigger::Graphql(request) => authority(&request.url.value),
+        Trigger::Grpc(call) => Some(call.address.value.as_str().into()),
+        Trigger::Kafka(_)
+        | Trigger::TraceId(_)
+        | Trigger::Exec(_)
+        | Trigger::PlaywrightEngine(_)
+        | Trigger::Integration(_) => None,
+    }
+}
+
+fn authority(url: &str) -> Option<Arc<str>> {
+    let url = url::Url::parse(url).ok()?;
+    let (host, port) = (url.host_str()?, url.port_or_known_default()?);
+    Some(format!("{host}:{port}").into())
+}
+
+/// Stores the reply to the trigger, and how its trace is waited for, if it is: another server can go on from here.
+async fn store_reply(
+    log: &mut Log,
+    Answered { reply, sent, .. }: &Answered,
+    awaiting: Option<&RunEventKind>,
+) -> Result<(), Error> {
+    let triggered = RunEventKind::triggered(reply, sent);
+    log.keep_unredacted(&triggered).await?;
+    log.buffer(&triggered);
     if let Some(awaiting) = awaiting {
         log.buffer(awaiting);
     }

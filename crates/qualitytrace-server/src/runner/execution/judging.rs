@@ -1,5 +1,7 @@
 //! Judging a run: the standing of its specs during the wait, and the verdict.
 
+use std::time::Duration;
+
 use qualitytrace_core::definition::Test;
 use qualitytrace_core::judge::{self, Compiled, Failure, Options};
 use qualitytrace_core::lang::Generator;
@@ -13,21 +15,39 @@ use crate::wire::omitted::Room;
 use crate::wire::owed::{EarlyOutcome, EarlySpec};
 use crate::wire::{Outcome, Verdict, verdict};
 
+/// Why a resumed run does not fail by absence.
+const LOST_MEANWHILE: &str = "the server was restarted while it waited for this trace, and spans that were sent meanwhile \
+                              may be lost: run the test again";
+
 /// A test with compiled specs.
 #[derive(Debug)]
 pub(super) struct Judge {
     compiled: Compiled,
     variables: qualitytrace_core::lang::Variables,
     generator: Generator,
+    /// How long after the rest of a trace the spans of a spec may end, where the spec does not say.
+    within: Option<Duration>,
 }
 
 impl Judge {
     pub(super) fn compile(test: &Test, variables: &Variables, generator: Generator) -> Self {
         Self {
+            within: None,
             compiled: Compiled::new(&test.specs, &test.outputs),
             variables: variables.iter().cloned().collect(),
             generator,
         }
+    }
+
+    /// Sets how long after the rest of a trace the spans of a spec may end, where the spec does not say.
+    pub(super) fn with_within(self, within: Option<Duration>) -> Self {
+        Self { within, ..self }
+    }
+
+    /// How long after the rest of a trace the spans of this spec may end.
+    fn within(&self, spec: usize) -> Option<Duration> {
+        let own = self.compiled.specs[spec].spec.within.as_ref();
+        own.map(|within| within.duration).or(self.within)
     }
 
     /// Evaluates the specs on the spans that have arrived.
@@ -43,6 +63,7 @@ impl Judge {
         let undecided = open.into_iter().map(|spec| Undecided {
             name: self.title(spec),
             services: self.compiled.services(&self.compiled.specs[spec]),
+            within: self.within(spec),
         });
         Standing {
             undecided: undecided.collect(),
@@ -50,8 +71,8 @@ impl Judge {
         }
     }
 
-    /// Tells the outcome of each spec with the spans that have arrived.
-    pub(super) fn early(&self, trace: &Trace) -> Vec<EarlySpec> {
+    /// Tells the outcome of each spec with the spans that have arrived, and how long its spans may take.
+    pub(super) fn early(&self, trace: &Trace) -> Vec<(EarlySpec, Option<Duration>)> {
         let options = self.options(Vec::new(), None);
         let standings = self.compiled.standing(trace, &self.variables, &options).assertions;
         let early = |spec: usize| {
@@ -68,7 +89,26 @@ impl Judge {
             }
         };
         let specs = 0..self.compiled.specs.len();
-        specs.map(|spec| EarlySpec { name: self.title(spec), outcome: early(spec) }).collect()
+        specs
+            .map(|spec| (EarlySpec { name: self.title(spec), outcome: early(spec) }, self.within(spec)))
+            .collect()
+    }
+
+    /// Judges a trace that was waited for, perhaps across a restart of the server. Then spans may be lost, and a failure
+    /// that one more span could turn is not decided.
+    pub(super) fn verdict_after(
+        &self,
+        is_resumed: bool,
+        trace: &Trace,
+        absences: Vec<Absence>,
+        refused: Option<String>,
+    ) -> Verdict {
+        let verdict = self.verdict(trace, absences.clone(), refused.clone());
+        if !is_resumed || verdict.outcome != Outcome::Failed {
+            return verdict;
+        }
+        let lost = Absence::of_anyone(LOST_MEANWHILE.to_owned());
+        self.verdict(trace, absences.into_iter().chain([lost]).collect(), refused)
     }
 
     /// Judges a trace. `absences` are spans that are neither here nor known to be absent; `refused` says what was

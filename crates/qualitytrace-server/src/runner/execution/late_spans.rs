@@ -13,7 +13,8 @@ use tokio::time::Instant;
 
 use super::Execution;
 use super::arrivals::Arrivals;
-use super::execute::{Awaited, Confirmation, Judged, NOT_WAITED, read, unproven};
+use super::execute::{NOT_WAITED, read, unproven};
+use super::judged::{Awaited, Confirmation, Judged};
 use super::judging::Judge;
 use super::log::{Log, Standing};
 use crate::clock;
@@ -150,8 +151,9 @@ impl Execution {
             return Ok(());
         }
         let trace = judged.redactor.trace(judged.arrivals.trace(&judged.root));
-        let mut open =
-            absences(&judged.policy, &judged.arrivals.progress, &self.learning.services(), clock::now());
+        let standing = judged.judge.standing(&trace);
+        let progress = &judged.arrivals.progress;
+        let mut open = absences(&judged.policy, progress, &self.learning.services(), &standing, clock::now());
         open.extend(self.source.ingest().refusals().since(judged.root.start).map(Absence::of_refused));
         let refused = self.source.refused(trace.id());
         if matches!(judged.awaited, Awaited::NotYet { .. }) {
@@ -172,9 +174,10 @@ impl Execution {
             log.analyzed_again(&RunEventKind::Analyzed { analysis, open: analysis_open }).await?;
         }
         compute::give_way().await;
-        let verdict = judged.judge.verdict(&trace, open, refused);
+        let verdict = judged.judge.verdict_after(judged.is_resumed, &trace, open, refused);
         if judged.awaited == Awaited::ToTheEnd {
             let (progress, passed) = (&judged.arrivals.progress, verdict.outcome == Outcome::Passed);
+            self.learning.observed(progress.entries(), log.redactor());
             retry_while_unavailable(|| async { self.learning.late(&log.run().test, progress, passed).await })
                 .await?;
         }
@@ -265,6 +268,7 @@ impl Execution {
         let waiting = self.waiting(&run.test, &test, &settings).await?;
         let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
         let confirm = waiting.as_ref().and_then(|waiting| waiting.confirm).unwrap_or(CONFIRM);
+        let within = waiting.as_ref().and_then(|waiting| waiting.within);
         let history = self.learning.history(&run.test).await?;
         let mut arrivals = self.arrivals(run.trace, begin, history);
         arrivals
@@ -275,13 +279,14 @@ impl Execution {
         let variables = Variables::shown(&run.variables);
         let generator = Generator::in_utc(clock::now(), rand::random());
         Ok(Some(Judged {
-            judge: Judge::compile(&test, &variables, generator),
+            judge: Judge::compile(&test, &variables, generator).with_within(within),
             redactor: redactor_of_trace(&self.store, run.trace).await?,
             root,
             arrivals,
             outcome,
             has_trace: true,
             has_no_verdict: state.verdict.is_none(),
+            is_resumed: events.iter().any(|event| event.what == RunEventKind::Resumed),
             policy,
             confirm,
             confirmation: Confirmation::Settled,

@@ -16,11 +16,15 @@ use crate::redact::Redactor;
 use crate::runner::retry::retry_while_unavailable;
 use crate::runner::{Error, RunId, spans};
 use crate::store::{self, Notification, RunCommand, RunResult, Store, StoredEvent, StoredRun, unscoped};
+use crate::variables::Variables;
 use crate::wire::fold::{AnalyzerGates, ended};
 use crate::wire::owed::Owed;
 use crate::wire::request::RunRequest;
 use crate::wire::run::Linter;
 use crate::wire::{Outcome, RunEventKind, Verdict, series};
+
+/// The name under which a run in progress keeps an event that is stored redacted. Outputs replace it.
+const UNREDACTED: &str = "event";
 
 /// Appends events to a run and changes its state, as long as the run belongs to this owner.
 #[derive(Debug)]
@@ -187,6 +191,35 @@ impl Log {
             at: clock::now(),
             body: redacted(what, &self.redactor),
         });
+    }
+
+    /// Keeps an event sealed if secrets in it are redacted before it is stored: a server that goes on with the run
+    /// judges what was received.
+    pub(super) async fn keep_unredacted(&self, what: &RunEventKind) -> Result<(), Error> {
+        if self.redactor.is_empty() {
+            return Ok(());
+        }
+        let plain = serde_json::to_value(what).unwrap_or_default();
+        if !self.redactor.hides_in(&plain) {
+            return Ok(());
+        }
+        let RunId { test, number } = &self.run;
+        let mut kept = Variables::default();
+        kept.set(UNREDACTED, &plain.to_string(), true);
+        retry_while_unavailable(|| async {
+            let kept = kept.kept(&self.store, test).await?;
+            Ok(self.store.put_secrets(test, *number, &self.owner, &kept).await?)
+        })
+        .await
+    }
+
+    /// The event that was kept sealed, if any.
+    pub(super) async fn unredacted(&self) -> Result<Option<RunEventKind>, Error> {
+        let RunId { test, number } = &self.run;
+        let kept =
+            retry_while_unavailable(|| async { Ok(self.store.secrets_of(test, *number).await?) }).await?;
+        let kept = Variables::open(&self.store, test, &kept)?;
+        Ok(kept.get(UNREDACTED).and_then(|event| serde_json::from_str(event).ok()))
     }
 
     /// Writes the buffered events and wakes the followers of the run.

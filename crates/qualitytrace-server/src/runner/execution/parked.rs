@@ -11,7 +11,7 @@ use qualitytrace_core::time::Timestamp;
 use tokio::time::Instant;
 
 use super::Execution;
-use super::execute::{Awaited, Confirmation, Judged};
+use super::judged::{Awaited, Confirmation, Judged};
 use super::late_spans::CONFIRM_INTERVAL;
 use super::log::Log;
 use crate::follow::Following;

@@ -93,7 +93,7 @@ impl Execution {
         let Some(Resource::DataStore(data_store)) = resource.map(|document| document.resource) else {
             return Ok(Pulling::Nothing);
         };
-        let store = match self.data_stores.of(&data_store.source) {
+        let store = match self.data_stores.of(&data_store.source).await {
             Ok(Some(store)) => store,
             Ok(None) => return Ok(Pulling::Nothing),
             Err(failure) => return Ok(Pulling::Failed(unreadable(&failure.message))),

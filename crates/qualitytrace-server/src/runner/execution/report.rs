@@ -21,7 +21,7 @@ pub(super) struct Report {
     last: Option<Instant>,
     first_seen: FirstSeen,
     /// The specs when this many spans were here.
-    specs: (usize, Vec<EarlySpec>),
+    specs: (usize, Vec<(EarlySpec, Option<Duration>)>),
     /// When the specs may be evaluated again.
     evaluate_at: Option<Instant>,
 }
@@ -34,7 +34,7 @@ impl Report {
         progress: &Progress,
         learning: &Learning,
         log: &Log,
-        early: impl FnOnce() -> Vec<EarlySpec>,
+        early: impl FnOnce() -> Vec<(EarlySpec, Option<Duration>)>,
         now: Timestamp,
     ) -> Option<Instant> {
         let started = Instant::now();
@@ -48,11 +48,15 @@ impl Report {
             self.specs = (spans, early());
             self.evaluate_at = Some(Instant::now() + started.elapsed() * PAUSE);
         }
-        let failing = self.specs.1.iter().filter(|spec| spec.outcome == EarlyOutcome::Failing);
-        let undecided = failing.map(|spec| Undecided { name: spec.name.clone(), services: Vec::new() });
+        let failing = self.specs.1.iter().filter(|(spec, _)| spec.outcome == EarlyOutcome::Failing);
+        let undecided = failing.map(|(spec, within)| Undecided {
+            name: spec.name.clone(),
+            services: Vec::new(),
+            within: *within,
+        });
         let standing = Standing { undecided: undecided.collect(), is_final: false };
         let forecast = forecast(policy, progress, &learning.services(), &standing, now);
-        let specs = (spans, self.specs.1.clone());
+        let specs = (spans, self.specs.1.iter().map(|(spec, _)| spec.clone()).collect());
         log.publish(Owed::of(&forecast, specs, &mut self.first_seen, log.redactor(), now));
         None
     }

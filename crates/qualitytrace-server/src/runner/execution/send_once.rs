@@ -7,6 +7,7 @@ use std::time::Duration;
 use qualitytrace_core::definition::{Test, Trigger};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::lang::Generator;
+use qualitytrace_core::run::TriggerSpan;
 use qualitytrace_core::time::Timestamp;
 
 use super::execute::resolved;
@@ -97,8 +98,9 @@ impl Execution {
         let sending = self.send(redactor, span, "", &trigger, &context);
         let sent = tokio::time::timeout(longest, sending).await.unwrap_or_else(|_| Err(late(longest)));
         let end = clock::now();
+        let span = TriggerSpan { id: context.span, trace: context.trace, start, end };
         let ended = match &sent {
-            Ok(reply) => RunEventKind::Triggered { reply: reply.into() },
+            Ok(reply) => RunEventKind::triggered(reply, &span),
             Err(failure) => RunEventKind::from(failure),
         };
         let events = [(start, resolved), (start, triggering), (end, ended)];

@@ -23,8 +23,12 @@ use crate::wire::run;
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) policy: Policy,
+    /// The settle window of a first run whose services deliver promptly, unless the profile sets one.
+    pub(super) prompt_settle: Option<Duration>,
     /// Whether the verdict waits for the trace; otherwise it is judged as it arrives.
     pub(super) is_awaited: bool,
+    /// How long after the rest of the trace the spans of a spec may end, where the spec does not say.
+    pub(super) within: Option<Duration>,
     /// Services that send no spans.
     pub(super) uninstrumented: Arc<[String]>,
     /// How long a failure by absence is rechecked before it is reported, if the profile says so.
@@ -50,12 +54,19 @@ impl Execution {
                 _ => None,
             },
         };
-        let of_all = self.config.get().limits.uninstrumented.clone();
+        let limits = &self.config.get().limits;
+        let of_all = limits.uninstrumented.clone();
+        let has_settle = profile.as_ref().is_some_and(|profile| profile.settle.is_some());
         let of_profile = profile.iter().flat_map(|profile| &profile.uninstrumented);
         let known = of_all.iter().chain(of_profile).chain(&test.uninstrumented).cloned().collect();
         Ok(Some(Waiting {
+            prompt_settle: limits.prompt_settle.filter(|_| !has_settle),
             is_awaited: profile.as_ref().is_none_or(|profile| profile.strategy != Strategy::NoPolling),
             policy: profile.as_ref().map_or(self.policy, |profile| policy(&self.policy, profile)),
+            within: profile
+                .as_ref()
+                .and_then(|profile| profile.within.as_ref())
+                .map(|within| within.duration),
             uninstrumented: known,
             confirm: profile.and_then(|profile| profile.confirm).map(|confirm| confirm.duration),
         }))

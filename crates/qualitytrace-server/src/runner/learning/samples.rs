@@ -56,9 +56,9 @@ impl Learning {
         for span in spans.spans() {
             progress.arrived(span, clock::now());
         }
-        let answers = progress.take_answers();
-        if !answers.is_empty() {
-            self.answered(answers, &redactor_of_trace(&self.store, trace).await?);
+        let observations = progress.take_observations().of_answers();
+        if !observations.is_empty() {
+            self.observed(observations, &redactor_of_trace(&self.store, trace).await?);
         }
         Ok(())
     }

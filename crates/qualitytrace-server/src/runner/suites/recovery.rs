@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use qualitytrace_core::definition::{self, Kind, Resource, TestSuite};
-use qualitytrace_core::series::Attempts;
+use qualitytrace_core::series::{Attempts, Outcome};
 use qualitytrace_core::suite::{Plan, Standing};
 
 use super::log::{SuiteLog, SuiteState};
@@ -103,7 +103,11 @@ impl Suites {
                     }
                 }
                 SuiteEventKind::StepEnded { step, outcome, recovered, message, .. } => {
-                    let outcome = outcome.of_series(*recovered);
+                    let outcome = match outcome.of_series(*recovered) {
+                        // Only a step that was not brought to its end has a message.
+                        Outcome::Inconclusive if message.is_some() => Outcome::Interrupted,
+                        outcome => outcome,
+                    };
                     let last = progress.started.remove(step).and_then(|mut started| started.pop_back());
                     let mut end = StepEnd::new();
                     // A step that was stopped from outside has no outputs, whatever its run says.

@@ -10,12 +10,12 @@ use super::Suites;
 use crate::observability::Caller;
 use crate::runner::retry::retry_while_unavailable;
 use crate::runner::{Error, RunId, SuiteRunId};
-use crate::store::{Notification, OrphanSeries, StoredRun, StoredTest, beside};
+use crate::store::{Notification, OrphanSeries, StoredEvent, StoredRun, StoredTest, beside};
 use crate::variables::Variables;
 use crate::wire::fold::{RunState, ended, gates};
 use crate::wire::request::{InSeries, RunRequest};
 use crate::wire::series::{Attempt, Series};
-use crate::wire::{self, Event};
+use crate::wire::{self, Event, RunEventKind};
 
 /// How often the state of a followed run is polled, in case a notification was lost.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -273,7 +273,7 @@ impl Suites {
     ) -> Result<(), Error> {
         let series = serde_json::from_str(&orphan.body).ok().filter(|_| request.suite.is_none());
         let test = self.store.test(&first.test, Some(first.test_version)).await?;
-        let (Some(shown), Some(test)) = (series, test) else { return self.mark_broken(orphan).await };
+        let (Some(shown), Some(test)) = (series, test) else { return self.mark_series(orphan).await };
         let variables = Variables::open(&self.store, &first.test, &first.variables)?;
         tracing::info!(test = first.test, run = orphan.first, "resumes a series whose server is gone");
         self.spawn_series(SeriesState::resumed(test, variables, request.clone(), shown));
@@ -288,11 +288,11 @@ impl Suites {
     }
 
     /// Marks a series that cannot be resumed.
-    async fn mark_broken(&self, orphan: &OrphanSeries) -> Result<(), Error> {
+    async fn mark_series(&self, orphan: &OrphanSeries) -> Result<(), Error> {
         let mut series: Series =
             serde_json::from_str(&orphan.body).unwrap_or_else(|_| Series::new(Attempts::default()));
-        series.end(series::Outcome::Broken);
-        let outcome = wire::series::Outcome::Broken.as_str();
+        series.end(series::Outcome::Interrupted);
+        let outcome = wire::series::Outcome::Inconclusive.as_str();
         let body = serde_json::to_string(&series).unwrap_or_default();
         let me = self.cluster.id();
         self.store.put_series(&orphan.test, orphan.first, &me, outcome, &body).await?;
@@ -302,6 +302,15 @@ impl Suites {
 
     /// Waits until a run has ended, whichever server executes it.
     pub(super) async fn wait_for_end(&self, run: &RunId) -> Result<EndedRun, Error> {
+        self.follow_run(run, None::<fn()>).await
+    }
+
+    /// Waits until a run has ended, and tells when only the window of a first run is left, if that is asked.
+    pub(super) async fn follow_run(
+        &self,
+        run: &RunId,
+        mut settling: Option<impl FnOnce()>,
+    ) -> Result<EndedRun, Error> {
         let mut changes = self.run_followers.follow(run.clone());
         loop {
             changes.mark_unchanged();
@@ -323,10 +332,23 @@ impl Suites {
                 let specs = folded.verdict.as_ref().map(|verdict| verdict.outcome);
                 return Ok(EndedRun { ended: ended(state, &gates, specs), state: folded });
             }
+            if settling.is_some() && state == State::AwaitingTrace && self.is_settling(run).await? {
+                settling.take().into_iter().for_each(|tell| tell());
+            }
             tokio::select! {
                 _ = changes.changed() => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
+    }
+
+    /// Whether a run only waits for the end of its window.
+    async fn is_settling(&self, run: &RunId) -> Result<bool, Error> {
+        let openings =
+            retry_while_unavailable(|| async { Ok(self.store.event_openings(&run.test, run.number).await?) });
+        let is_told = |event: &StoredEvent| {
+            serde_json::from_str(&event.body).is_ok_and(|what: RunEventKind| what == RunEventKind::Settling)
+        };
+        Ok(openings.await?.iter().any(is_told))
     }
 }

@@ -15,7 +15,7 @@ use super::log::{SuiteLog, SuiteState};
 use super::series::{EndedRun, Order, POLL_INTERVAL, SeriesState};
 use super::{SuiteOrder, Suites};
 use crate::runner::counts::recount_suite;
-use crate::runner::execution::outputs;
+use crate::runner::execution::{outputs, read};
 use crate::runner::retry::retry_while_unavailable;
 use crate::runner::{Error, RunId, SuiteRunId};
 use crate::variables::Variables;
@@ -57,6 +57,18 @@ pub(super) struct StepEnd {
     pub(super) counts: (u64, u64),
 }
 
+/// What a step tells its suite while it is in progress.
+#[derive(Debug)]
+enum Note {
+    /// An event of the suite.
+    Event(SuiteEventKind),
+    /// Only the window of its first run is left.
+    Settling {
+        /// The step.
+        step: usize,
+    },
+}
+
 /// Why a step was stopped from outside.
 #[derive(Debug, Clone, Copy)]
 enum Interruption {
@@ -75,6 +87,19 @@ impl SuiteProgress {
             started: BTreeMap::new(),
             counts: (0, 0),
             why: None,
+        }
+    }
+
+    /// Records what a step tells.
+    async fn note(&mut self, note: Note, log: &mut SuiteLog) -> Result<(), Error> {
+        match note {
+            Note::Event(what) => log.append(what).await,
+            Note::Settling { step } => {
+                if self.standings[step] == Standing::Running {
+                    self.standings[step] = Standing::Settling;
+                }
+                Ok(())
+            }
         }
     }
 
@@ -139,7 +164,7 @@ impl Suites {
                 }
                 suite::Next::Start(steps) => start = steps,
                 suite::Next::Wait => tokio::select! {
-                    Some(what) = noted.recv() => log.append(what).await?,
+                    Some(note) = noted.recv() => progress.note(note, log).await?,
                     Some(joined) = under_way.join_next() => {
                         let (step, ended) = joined.map_err(|source| Error::Step { source })?;
                         let ended = match ended {
@@ -147,8 +172,8 @@ impl Suites {
                             Err(error @ (Error::Gone { .. } | Error::Lost)) => StepEnd::broken(error.to_string()),
                             ended => ended?,
                         };
-                        while let Ok(what) = noted.try_recv() {
-                            log.append(what).await?;
+                        while let Ok(note) = noted.try_recv() {
+                            progress.note(note, log).await?;
                         }
                         progress.ended(&order.plan, step, &ended);
                         let counts = progress.counts;
@@ -191,7 +216,7 @@ impl Suites {
         at: usize,
         variables: Variables,
         mut started: VecDeque<StartedRun>,
-        notes: mpsc::UnboundedSender<SuiteEventKind>,
+        notes: mpsc::UnboundedSender<Note>,
         mut stopped: watch::Receiver<bool>,
     ) -> Result<StepEnd, Error> {
         let planned = &order.plan.steps[at];
@@ -201,6 +226,8 @@ impl Suites {
         let request = order.step_request(at, suite.number, &variables);
         let (stored, attempts) = (test.stored.clone(), test.attempts);
         let step_of = Some(suite.clone());
+        // A step that hands outputs on, or that may be repeated, holds up the next one until it has ended.
+        let is_overlapped = !attempts.is_several() && read(&stored).is_ok_and(|test| test.outputs.is_empty());
         let mut series = SeriesState::new(Order { test: stored, attempts, variables, request, step_of });
         loop {
             let mut is_logged = false;
@@ -229,11 +256,12 @@ impl Suites {
             if !is_logged {
                 let (attempt, trace_id) = (series.begun(), series.trace_id().to_owned());
                 // The receiver is the task that waits for this step.
-                let _ =
-                    notes.send(SuiteEventKind::StepStarted { step: at, attempt, run: run.number, trace_id });
+                let started = SuiteEventKind::StepStarted { step: at, attempt, run: run.number, trace_id };
+                let _ = notes.send(Note::Event(started));
             }
+            let settling = is_overlapped.then_some(|| drop(notes.send(Note::Settling { step: at })));
             let interruption = tokio::select! {
-                ended_run = self.wait_for_end(&run) => Err(ended_run?),
+                ended_run = self.follow_run(&run, settling) => Err(ended_run?),
                 () = until(deadline) => Ok(Interruption::Timeout),
                 () = until_stopped(&mut stopped), if planned.role != Role::Teardown => Ok(Interruption::Stopped),
             };
@@ -272,7 +300,7 @@ impl Suites {
     pub(super) async fn step_results(&self, run: &RunId, ended_run: &EndedRun) -> Result<StepEnd, Error> {
         let mut end = StepEnd::new();
         let Some(verdict) = &ended_run.state.verdict else { return Ok(end) };
-        let secrets = self.store.secret_outputs(&run.test, run.number).await?;
+        let secrets = self.store.secrets_of(&run.test, run.number).await?;
         end.outputs = outputs(verdict, &Variables::open(&self.store, &run.test, &secrets)?);
         let resolved = verdict.outputs.iter().filter(|output| output.error.is_none());
         end.shown = resolved.map(|output| (output.name.clone(), output.value.clone())).collect();
@@ -313,7 +341,7 @@ impl StepEnd {
     /// Why a step that ended by itself has no result.
     fn message(outcome: Outcome, ended_run: &EndedRun) -> Option<String> {
         match outcome {
-            Outcome::Broken => {
+            Outcome::Broken | Outcome::Interrupted => {
                 Some(ended_run.state.error.clone().unwrap_or_else(|| "its run has no verdict".to_owned()))
             }
             Outcome::Stopped => Some("its run was stopped".to_owned()),

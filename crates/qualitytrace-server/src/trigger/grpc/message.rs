@@ -12,9 +12,17 @@ use prost_reflect::{
 use super::super::failure::Failure;
 use super::size::MAX_LEVELS;
 use super::{mistake, protocol, size};
+use crate::decode::{Allowance, json_weight, protobuf_within};
 
 /// Encodes the messages of a request: one for each JSON document.
 pub(super) fn encode(request: &str, kind: &MessageDescriptor, many: bool) -> Result<Vec<Bytes>, Failure> {
+    let limit = Allowance::DESCRIPTION;
+    if json_weight(request.as_bytes()) > limit {
+        return Err(Failure::invalid(format!(
+            "the trigger's `request` takes more memory than the {limit} bytes that there are for it; send less"
+        )));
+    }
+    // Measured: above.
     let documents = serde_json::Deserializer::from_str(request).into_iter::<serde_json::Value>();
     let mut messages = Vec::new();
     for document in documents {
@@ -57,6 +65,7 @@ pub(super) fn to_json(bytes: Bytes, kind: &MessageDescriptor, room: usize) -> Re
             "the answer is no `{name}`: {error}; check that the protocol is the server's"
         ))
     };
+    // Measured: by the number of its values, above.
     let message = DynamicMessage::decode(kind.clone(), bytes).map_err(|error| wrong(error.to_string()))?;
     check_depth(&message, 0).map_err(wrong)?;
     let options = SerializeOptions::new().skip_default_fields(false);
@@ -121,8 +130,14 @@ fn packed(any: &DynamicMessage) -> Option<DynamicMessage> {
     let raw: prost_types::Any = any.transcode_to().ok()?;
     let name = raw.type_url.rsplit('/').next()?;
     let kind = any.descriptor().parent_pool().get_message_by_name(name)?;
+    // Measured: with the message around it.
     DynamicMessage::decode(kind, raw.value.as_slice()).ok()
 }
+
+/// A detail, in a list that grows.
+const DETAIL: u64 = 2 * size_of::<prost_types::Any>() as u64;
+/// Values of a detail; one with more stays in base64.
+const DETAIL_VALUES: usize = 100_000;
 
 /// The details field of `google.rpc.Status`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -136,7 +151,7 @@ pub(super) fn details(bytes: &[u8], pool: &DescriptorPool) -> Result<Vec<String>
     if bytes.is_empty() {
         return Ok(Vec::new());
     }
-    let Ok(status) = RichStatus::decode(bytes) else {
+    let Ok(status) = protobuf_within::<RichStatus>(bytes, DETAIL, Allowance::SMALL) else {
         return Ok(vec![undescribed("", bytes)]);
     };
     let pools = [pool, protocol::error_details()?];
@@ -149,6 +164,8 @@ fn described(detail: &prost_types::Any, pools: [&DescriptorPool; 2]) -> String {
     let fields = pools
         .into_iter()
         .find_map(|pool| pool.get_message_by_name(name))
+        // Measured: by the number of its values.
+        .filter(|kind| size::has_at_most(DETAIL_VALUES, &detail.value, kind))
         .and_then(|kind| DynamicMessage::decode(kind, detail.value.as_slice()).ok())
         .filter(|message| check_depth(message, 0).is_ok())
         .and_then(|message| serde_json::to_value(&message).ok());

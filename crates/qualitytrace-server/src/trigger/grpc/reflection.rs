@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use prost::Message;
 use prost_reflect::DescriptorPool;
-use prost_types::{FileDescriptorProto, FileDescriptorSet};
+use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use qualitytrace_telemetry::codec::Verbatim;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
@@ -21,11 +21,16 @@ use tonic_reflection::pb::v1::{
 
 use super::super::failure::{Endpoint, Failure};
 use super::{Client, protocol, transport_failure};
+use crate::decode::{Allowance, protobuf_weight, protobuf_within};
 
 const VERSIONS: [&str; 2] = [
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
+/// The largest of the messages of a file, in a list that grows.
+pub(super) const DESCRIPTOR: u64 = 2 * size_of::<DescriptorProto>() as u64;
+/// A service or a file in an answer, in a list that grows.
+const ANSWER_ITEM: u64 = 64;
 /// Limit of the files that a protocol may consist of.
 const MAX_FILES: usize = 2_000;
 /// Limit of the bytes of these files.
@@ -49,7 +54,7 @@ pub(super) async fn describe(
     service: &str,
     endpoint: &Endpoint,
 ) -> Result<DescriptorPool, Failure> {
-    let mut asking = Asking { client, metadata, endpoint, path: VERSIONS[0], bytes: 0 };
+    let mut asking = Asking::new(client, metadata, endpoint);
     let files = match asking.ask(MessageRequest::FileContainingSymbol(service.to_owned())).await? {
         MessageResponse::FileDescriptorResponse(files) => files,
         MessageResponse::ErrorResponse(refusal) if refusal.error_code == Code::NotFound as i32 => {
@@ -76,7 +81,7 @@ pub(super) async fn describe_all(
     metadata: &MetadataMap,
     endpoint: &Endpoint,
 ) -> Result<Everything, Failure> {
-    let mut asking = Asking { client, metadata, endpoint, path: VERSIONS[0], bytes: 0 };
+    let mut asking = Asking::new(client, metadata, endpoint);
     let listed = match asking.ask(MessageRequest::ListServices(String::new())).await? {
         MessageResponse::ListServicesResponse(listed) => listed.service,
         MessageResponse::ErrorResponse(refusal) => return Err(asking.odd(&refusal.error_message)),
@@ -121,9 +126,15 @@ struct Asking<'a> {
     path: &'static str,
     /// The bytes of files so far.
     bytes: usize,
+    /// The memory that is left for files.
+    room: u64,
 }
 
-impl Asking<'_> {
+impl<'a> Asking<'a> {
+    fn new(client: &'a mut Client, metadata: &'a MetadataMap, endpoint: &'a Endpoint) -> Self {
+        Self { client, metadata, endpoint, path: VERSIONS[0], bytes: 0, room: Allowance::DESCRIPTION }
+    }
+
     async fn ask(&mut self, request: MessageRequest) -> Result<MessageResponse, Failure> {
         let question =
             ServerReflectionRequest { host: String::new(), message_request: Some(request) }.encode_to_vec();
@@ -146,7 +157,8 @@ impl Asking<'_> {
             }
             Err(status) => return Err(self.failure(&status)),
         };
-        let answer = ServerReflectionResponse::decode(bytes).map_err(|error| self.odd(&error.to_string()))?;
+        let answer = protobuf_within::<ServerReflectionResponse>(&bytes, ANSWER_ITEM, Allowance::DESCRIPTION)
+            .map_err(|error| self.odd(&error.to_string()))?;
         answer.message_response.ok_or_else(|| self.odd("its answer is empty"))
     }
 
@@ -205,8 +217,9 @@ impl Asking<'_> {
             if self.bytes > MAX_BYTES {
                 return Err(self.odd(&format!("it is larger than {MAX_BYTES} bytes")));
             }
-            let file = FileDescriptorProto::decode(bytes.as_slice())
+            let file = protobuf_within::<FileDescriptorProto>(&bytes, DESCRIPTOR, self.room)
                 .map_err(|error| self.odd(&error.to_string()))?;
+            self.room -= protobuf_weight(&bytes, DESCRIPTOR, self.room).unwrap_or(self.room);
             known.insert(file.name().to_owned(), file);
         }
         Ok(())

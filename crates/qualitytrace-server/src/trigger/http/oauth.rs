@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::super::failure::{Endpoint, Failure, Reason, Role};
 use super::super::progress;
 use super::clients::{self, Clients, Settings};
+use crate::decode::{self, Allowance};
 
 /// How long before its expiry a token is no longer used.
 const MARGIN: Duration = Duration::from_secs(30);
@@ -131,10 +132,10 @@ async fn fetch(
     let status = response.status();
     let (body, _) = super::read(response, MAX_ANSWER).await.map_err(failed)?;
     if status.is_success() {
-        return serde_json::from_slice(&body)
+        return decode::json_within(&body, Allowance::SMALL)
             .map_err(|error| odd(endpoint, &format!("it is no token: {error}")));
     }
-    match serde_json::from_slice::<Refused>(&body) {
+    match decode::json_within::<Refused>(&body, Allowance::SMALL) {
         Ok(Refused { error, error_description }) => {
             let cause = format!("{error} {error_description}");
             Err(Failure::at(endpoint, Reason::Credentials, cause.trim()))

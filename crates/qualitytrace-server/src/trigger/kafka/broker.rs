@@ -1,6 +1,7 @@
 //! A connection to a broker, with one request at a time.
 
 mod login;
+mod shape;
 
 use std::io::{self, ErrorKind};
 
@@ -12,11 +13,12 @@ use kafka_protocol::protocol::{
 use qualitytrace_core::definition::trigger::Sasl;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use self::shape::Shaped;
 use super::super::connect::{Connection, Gate, Security};
 use super::super::failure::{Endpoint, Failure, Reason, Role, tls_cause};
 
 /// The largest response. It lists the partitions of one topic, which is far smaller.
-const MAX_ANSWER: usize = 16 << 20;
+const MAX_ANSWER: usize = 4 << 20;
 
 pub(super) struct Broker {
     pub(super) endpoint: Endpoint,
@@ -44,7 +46,7 @@ impl Broker {
     pub(super) async fn ask<Q, A>(&mut self, key: ApiKey, version: i16, request: &Q) -> Result<A, Failure>
     where
         Q: Encodable,
-        A: Decodable + HeaderVersion,
+        A: Decodable + HeaderVersion + Shaped,
     {
         self.count += 1;
         let header = RequestHeader::default()
@@ -57,11 +59,14 @@ impl Broker {
             .and_then(|()| request.encode(&mut body, version))
             .map_err(|error| Failure::invalid(format!("the trigger makes no request: {error}")))?;
         let mut bytes = self.exchange(body).await?;
+        // Measured: a header has no lists, and those of the answer are checked below.
         let header = ResponseHeader::decode(&mut bytes, A::header_version(version));
         let header = header.map_err(|error| self.odd(&error.to_string()))?;
         if header.correlation_id != self.count {
             return Err(self.odd("it answers another request"));
         }
+        shape::check(&bytes, A::SHAPE).map_err(|cause| self.odd(cause))?;
+        // Measured: by its shape.
         A::decode(&mut bytes, version).map_err(|error| self.odd(&error.to_string()))
     }
 

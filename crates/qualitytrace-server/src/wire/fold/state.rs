@@ -6,7 +6,7 @@ use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
 use serde_json::Value;
 
-use crate::wire::event::{Event, Reply, RunEventKind};
+use crate::wire::event::{Event, INTERRUPTED, Reply, RunEventKind};
 use crate::wire::run::{Linter, Run};
 use crate::wire::verdict::Verdict;
 
@@ -21,6 +21,8 @@ pub struct RunState {
     pub triggered: Option<Timestamp>,
     /// When the response arrived, or the trigger failed.
     pub answered: Option<Timestamp>,
+    /// When the trigger was sent and answered, without the time that it took to store these events.
+    pub exchanged: Option<(Timestamp, Timestamp)>,
     /// Whether the run waited for spans.
     pub waited: bool,
     /// When the wait for the trace ended.
@@ -83,9 +85,12 @@ impl RunState {
                 self.span_id = Some(span_id.clone());
                 self.triggered = Some(at);
             }
-            RunEventKind::Triggered { reply } => {
+            RunEventKind::Triggered { reply, sent, answered } => {
                 self.reply = Some(reply.clone());
                 self.answered = Some(at);
+                let exchanged = sent.zip(*answered);
+                self.exchanged = exchanged
+                    .map(|(sent, answered)| (Timestamp::from_nanos(sent), Timestamp::from_nanos(answered)));
             }
             RunEventKind::TriggerFailed {
                 message,
@@ -130,11 +135,13 @@ impl RunState {
                 self.ends(at, None);
             }
             RunEventKind::Interrupted => {
-                self.ends(at, Some(&"the server stopped during the run".to_owned()));
+                self.ends(at, Some(&INTERRUPTED.to_owned()));
             }
             RunEventKind::Waiting { .. } => self.waited = true,
             RunEventKind::Created
             | RunEventKind::Requeued
+            | RunEventKind::Resumed
+            | RunEventKind::Settling
             | RunEventKind::Resolving
             | RunEventKind::Arrived { .. }
             | RunEventKind::AnalysisSkipped
@@ -150,8 +157,13 @@ impl RunState {
 
     /// Builds the span of the trigger, once there is a response.
     pub fn root(&self, trace: TraceId) -> Option<Span> {
+        Some(self.sent(trace)?.to_span(&run::Reply::from(self.reply.clone()?)))
+    }
+
+    /// How the trigger was sent, once there is a response.
+    pub fn sent(&self, trace: TraceId) -> Option<TriggerSpan> {
         let id: SpanId = self.span_id.as_ref()?.parse().ok()?;
-        let span = TriggerSpan { id, trace, start: self.triggered?, end: self.answered? };
-        Some(span.to_span(&run::Reply::from(self.reply.clone()?)))
+        let (start, end) = self.exchanged.or(self.triggered.zip(self.answered))?;
+        Some(TriggerSpan { id, trace, start, end })
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::connection::Connection;
 use crate::trigger::Reason;
-use crate::wire::event::{Event, RunEventKind};
+use crate::wire::event::{Event, INTERRUPTED, RunEventKind};
 use crate::wire::run::is_blank;
 use crate::wire::time::rfc3339;
 use crate::wire::verdict::Verdict;
@@ -242,17 +242,16 @@ fn after_the_wait(what: &RunEventKind) -> Vec<Known> {
         RunEventKind::Stopped => {
             vec![event("STOPPED_INFO", TRACE, "Test run stopped", "The user ended the run")]
         }
-        RunEventKind::Interrupted => vec![event(
-            "TEST_SPECS_RUN_ERROR",
-            TEST,
-            "Test specs failed",
-            "The server stopped during the run",
-        )],
+        RunEventKind::Interrupted => {
+            vec![event("TEST_SPECS_RUN_ERROR", TEST, "Test specs failed", INTERRUPTED)]
+        }
         RunEventKind::Broken { message } => {
             vec![event("TEST_SPECS_RUN_ERROR", TEST, "Test specs failed", message)]
         }
         RunEventKind::Created
         | RunEventKind::Requeued
+        | RunEventKind::Resumed
+        | RunEventKind::Settling
         | RunEventKind::Again { .. }
         | RunEventKind::Imported { .. }
         | RunEventKind::Resolving

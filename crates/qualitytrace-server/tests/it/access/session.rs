@@ -87,6 +87,38 @@ async fn a_page_keeps_its_token_in_a_cookie_that_no_script_reads() {
 }
 
 #[tokio::test]
+async fn tokens_cannot_be_guessed_by_asking_for_the_session() {
+    let bench = Bench::start(config()).await;
+    let mut answered = 0;
+    let refused = loop {
+        let guess = format!("guess-number-{answered:08}");
+        let (header, cookie) = (format!("Bearer {guess}"), format!("qualitytrace={guess}"));
+        let request = bench.request(Method::GET, "/api/session", None);
+        let request = match answered % 2 {
+            0 => request.header("authorization", header),
+            _ => request.header(COOKIE, cookie),
+        };
+        let got = request.send().await.unwrap();
+        if got.status() != StatusCode::OK {
+            break got;
+        }
+        assert_eq!(got.json::<Value>().await.unwrap(), json!({ "required": true, "scope": null }));
+        answered += 1;
+        assert!(answered < 1_000, "guesses are answered for ever");
+    };
+    assert!(answered >= 10, "a few mistakes are forgiven: {answered}");
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert!(refused.headers().contains_key("retry-after"));
+    // The guesses count for every route, and a page with a valid token, or without one, is answered.
+    assert_eq!(bench.status(&Method::GET, "/api/tests", Some(WRONG)).await, 429);
+    assert_eq!(bench.session(&format!("qualitytrace={READ}")).await["scope"], "read");
+    assert_eq!(bench.session("other=1").await, json!({ "required": true, "scope": null }));
+    let sender = bench.request(Method::GET, "/api/session", Some(SEND)).send().await.unwrap();
+    assert_eq!(sender.json::<Value>().await.unwrap()["scope"], "ingest");
+    bench.server.shutdown().await;
+}
+
+#[tokio::test]
 async fn spans_are_not_delivered_with_the_cookie_of_a_page() {
     let bench = Bench::start(config()).await;
     let cookie = format!("qualitytrace={FULL}");

@@ -1,9 +1,13 @@
 //! TLS settings and compression of connections to data stores, with real handshakes.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
+use qualitytrace_server::config::{Config, Safety};
+use qualitytrace_server::files::AllowedFiles;
 use qualitytrace_server::limits::Limits;
+use qualitytrace_server::provision::Provisioning;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
@@ -91,6 +95,67 @@ async fn tls_settings_of_a_store_decide_about_the_handshake() {
     let connection = bench.connection(&store).await;
     let error = connection["connectivity"]["error"].as_str().unwrap_or_default();
     assert!(error.contains("Jaeger") && error.contains("TLS"), "{connection}");
+    bench.server.shutdown().await;
+}
+
+/// A server whose data stores may name the files in this folder.
+async fn bench_with_files(folder: &Path) -> Bench {
+    let data_store_files = AllowedFiles::Below(folder.to_owned());
+    Bench::start_as(Config { safety: Safety { data_store_files, ..Safety::default() }, ..Config::default() })
+        .await
+}
+
+#[tokio::test]
+async fn a_data_store_names_no_files_unless_a_folder_is_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let address = zipkin(&authority, &TLS13).await;
+    let inside = folder.path().join("allowed");
+    std::fs::create_dir(&inside).unwrap();
+    for path in ["allowed/ca.pem", "outside.pem"] {
+        std::fs::write(folder.path().join(path), &authority.pem).unwrap();
+    }
+    let tls = |file: &str| json!({ "settings": { "cAFile": file } });
+    let (allowed, outside) = (inside.join("ca.pem"), folder.path().join("outside.pem"));
+    let (allowed, outside) = (allowed.to_str().unwrap(), outside.to_str().unwrap());
+    let bench = Bench::start().await;
+    // The last one has no end, and says that it is empty.
+    for file in [allowed, "/no/such/file", "/dev/zero", "/proc/self/pagemap"] {
+        check(&bench, address, &tls(file), Some("`dataStores.files`")).await;
+    }
+    bench.server.shutdown().await;
+    let bench = bench_with_files(&inside).await;
+    check(&bench, address, &tls(allowed), None).await;
+    check(&bench, address, &tls("ca.pem"), None).await;
+    for file in [outside, "../outside.pem", "/proc/self/pagemap", "none.pem"] {
+        check(&bench, address, &tls(file), Some("`dataStores.files`")).await;
+    }
+    bench.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_provisioned_data_store_names_the_files_of_its_operator() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let address = zipkin(&authority, &TLS13).await;
+    let (own, other) = (folder.path().join("own.pem"), folder.path().join("other.pem"));
+    for path in [&own, &other] {
+        std::fs::write(path, &authority.pem).unwrap();
+    }
+    let tls = |file: &Path| json!({ "settings": { "cAFile": file } });
+    let client = json!({ "url": format!("https://{address}"), "tls": tls(&own) });
+    let spec = json!({ "name": "Z", "type": "zipkin", "zipkin": client });
+    let file = folder.path().join("provisioning.yaml");
+    std::fs::write(&file, json!({ "type": "DataStore", "spec": spec }).to_string()).unwrap();
+    let provisioning = Provisioning { file: Some(file), ..Provisioning::default() };
+    let bench = Bench::start_as(Config { provisioning, ..Config::default() }).await;
+    check(&bench, address, &tls(&own), None).await;
+    check(&bench, address, &tls(&other), Some("`dataStores.files`")).await;
+    // The stored one connects: it answers, and has no trace.
+    bench.give_up_after("1s").await;
+    let run = bench.run(&json!([])).await;
+    let error = run["lastErrorState"].as_str().unwrap_or_default();
+    assert!(error.contains("does not have trace"), "{run}");
     bench.server.shutdown().await;
 }
 

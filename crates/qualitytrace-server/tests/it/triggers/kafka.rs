@@ -223,3 +223,26 @@ async fn a_broker_that_says_nothing_is_given_up_and_hung_up_on() {
     waiting.abort();
     let _ = stream.read_to_end(&mut Vec::new()).await;
 }
+
+#[tokio::test]
+async fn a_broker_that_announces_more_than_it_sends_is_odd() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let broker = listener.local_addr().unwrap().to_string();
+    let answering = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 1024];
+        let read = stream.read(&mut request).await.unwrap();
+        // Behind the length, the key and the version of a request is its number, which is repeated.
+        assert!(read >= 12);
+        let announced = i32::MAX.to_be_bytes();
+        // No time to wait, and more brokers than fit into any memory.
+        let answer = [&request[8..12], &[0; 4], &announced].concat();
+        let length = u32::try_from(answer.len()).unwrap().to_be_bytes();
+        stream.write_all(&[&length[..], &answer].concat()).await.unwrap();
+        let _ = stream.read(&mut request).await;
+    });
+    let failure = failure(&broker, "orders", "  messageValue: a").await;
+    assert_eq!(failure.reason, Reason::Protocol, "{failure:?}");
+    assert!(failure.message.contains("a list without end"), "{failure:?}");
+    answering.await.unwrap();
+}

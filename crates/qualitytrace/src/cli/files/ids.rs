@@ -11,7 +11,7 @@ use qualitytrace_core::definition::{self, Format, Kind, Stored};
 use qualitytrace_core::lang::Severity;
 use serde_json::Value;
 
-use super::File;
+use super::{File, regular};
 use crate::terminal;
 
 /// Writes an id into a document of a file, and returns the new text of the file. `known` is its text when the document
@@ -29,7 +29,7 @@ pub(crate) fn write_back(
     if !path.is_file() {
         return Ok(None);
     }
-    let current = fs::read_to_string(path)?;
+    let current = regular::read_text(path)?;
     let written = with_id(known, &current, format, index, id);
     if let Some(written) = &written {
         replace(path, written)?;

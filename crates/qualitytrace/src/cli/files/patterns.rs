@@ -69,7 +69,11 @@ fn walk(folder: &str, depth: usize, search: &Search, found: &mut Vec<PathBuf>) -
             super::search(Path::new(&path), found)?;
         } else if is_folder && depth > 0 {
             walk(&format!("{path}/"), depth - 1, search, found)?;
-        } else if !is_folder && is_match && has_known_extension(Path::new(&path)) {
+        } else if !is_folder
+            && is_match
+            && has_known_extension(Path::new(&path))
+            && Path::new(&path).is_file()
+        {
             found.push(path.into());
         }
     }

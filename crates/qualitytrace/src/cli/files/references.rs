@@ -12,7 +12,7 @@ use qualitytrace_core::definition::{
 };
 use qualitytrace_core::lang::{Diagnostic, Severity};
 
-use super::{File, format_of};
+use super::{File, format_of, regular};
 
 /// The text of a document with the files that it names inlined.
 pub(crate) fn inlined(file: &File, document: &Document) -> anyhow::Result<String> {
@@ -105,8 +105,7 @@ fn beside(definition: &Path, written: &str) -> PathBuf {
 }
 
 fn text_of(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| format!("the file `{}` cannot be read: {error}", path.display()))
+    regular::read_text(path).map_err(|error| format!("the file `{}` cannot be read: {error}", path.display()))
 }
 
 /// The code of diagnostics from [`missing`].
@@ -195,7 +194,7 @@ fn named(definition: &Path, resource: &Resource) -> Vec<Named> {
 fn read(named: &Named) -> Result<String, String> {
     let path = named.path.display().to_string();
     let bytes =
-        std::fs::read(&named.path).map_err(|error| format!("the file `{path}` cannot be read: {error}"))?;
+        regular::read(&named.path).map_err(|error| format!("the file `{path}` cannot be read: {error}"))?;
     match &named.what {
         Wanted::Content(file_use) => {
             let content = file_use.content(&path, bytes);

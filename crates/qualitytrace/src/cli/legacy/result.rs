@@ -142,8 +142,9 @@ pub(super) struct SuiteResult {
     pub(super) steps: Vec<TestResult>,
     /// Why it did not pass, where no step says so.
     pub(super) error: Option<String>,
-    /// Whether a step of setup was inconclusive, which is an error of the suite.
-    pub(super) is_setup_open: bool,
+    /// Whether something inconclusive ended the suite, which is an error of it: a step of setup, a server that was
+    /// restarted.
+    pub(super) is_cut_short: bool,
     pub(super) is_running: bool,
 }
 
@@ -155,8 +156,8 @@ impl SuiteResult {
     /// Whether missing spans could change its outcome: no step has failed or could not be run.
     pub(super) fn is_inconclusive(&self) -> bool {
         let mut open = self.steps.iter().filter(|step| !step.passed()).peekable();
-        let is_whole = self.error.is_none() || self.is_setup_open;
-        is_whole && open.peek().is_some() && open.all(TestResult::is_inconclusive)
+        let is_whole = self.error.is_none() || self.is_cut_short;
+        is_whole && (open.peek().is_some() || self.is_cut_short) && open.all(TestResult::is_inconclusive)
     }
 
     pub(super) fn json(&self) -> Value {
@@ -218,7 +219,7 @@ mod tests {
             link: String::new(),
             steps: steps.iter().map(|outcome| step(*outcome)).collect(),
             error: error.map(ToOwned::to_owned),
-            is_setup_open: false,
+            is_cut_short: false,
             is_running: false,
         };
         assert_eq!(suite.is_inconclusive(), expected, "{steps:?}, {error:?}");

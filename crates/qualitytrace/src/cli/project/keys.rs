@@ -1,7 +1,8 @@
 //! The keys of the section `run` of a project file, and the flags that they stand for.
 
-use std::ffi::OsString;
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use clap::Arg;
 
@@ -39,6 +40,27 @@ impl Key {
         match flag.get_long() {
             Some(long) => long == self.flag,
             None => flag.get_id() == self.name,
+        }
+    }
+}
+
+/// The keys of files that must be the project's own: a token is sent to a server, and the others are written.
+const OWNED: [&str; 4] = ["token-file", "junit", "reports", "learned"];
+
+impl Key {
+    /// The file that a value of the flag names, if it must be below the folder of the project.
+    pub(super) fn owned_file(&self, value: &OsStr) -> Option<PathBuf> {
+        if !OWNED.contains(&self.name) {
+            return None;
+        }
+        match self.takes {
+            Takes::Reports => {
+                let after = value.as_bytes().iter().position(|byte| *byte == b'=')? + 1;
+                Some(OsStr::from_bytes(&value.as_bytes()[after..]))
+                    .filter(|file| *file != "-")
+                    .map(Into::into)
+            }
+            _ => Some(value.into()),
         }
     }
 }
@@ -93,7 +115,6 @@ pub(super) const KEYS: &[Key] = &[
     renamed("tags", "tag", Takes::List),
     renamed("server", "server-url", Takes::Text),
     key("token-file", Takes::File),
-    key("skip-verify", Takes::Switch),
     key("local", Takes::Switch),
     key("reconnect-timeout", Takes::Text),
     key("with", Takes::List),
@@ -121,11 +142,13 @@ pub(super) const KEYS: &[Key] = &[
     renamed("reports", "report", Takes::Reports),
 ];
 
-/// Flags that are about one call, or that must not be in a file which is shared.
+/// Flags that are about one call, or that a file must not say for its reader: it is shared, and may be of anybody.
 pub(super) const NOT_IN_FILE: &[&str] = &[
     "project",
+    "trust-project",
     "config",
     "token",
+    "skip-verify",
     "output",
     "verbose",
     "file",

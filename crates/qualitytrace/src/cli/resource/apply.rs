@@ -12,6 +12,7 @@ use crate::cli::Exit;
 use crate::cli::files::File;
 use crate::cli::files::ids;
 use crate::cli::files::references;
+use crate::cli::files::regular;
 use crate::cli::target::Output;
 use crate::client::Client;
 use crate::client::resources::Form;
@@ -114,8 +115,7 @@ fn write_id(file: &File, source: String, index: usize, id: &str) -> anyhow::Resu
 }
 
 fn read(path: &Path) -> anyhow::Result<File> {
-    let source =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read file {}", path.display()))?;
+    let source = regular::read_text(path).with_context(|| format!("cannot read file {}", path.display()))?;
     if source.trim().is_empty() {
         bail!("cannot find type in yaml: {} is empty", path.display());
     }

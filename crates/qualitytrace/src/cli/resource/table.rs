@@ -3,6 +3,7 @@
 use qualitytrace_core::definition::Kind;
 use serde_json::Value;
 
+use crate::report::visible;
 use crate::terminal::columns;
 
 /// Renders the table; `page` is the address of the page for browsers, if there is one.
@@ -90,10 +91,11 @@ fn text(cell: Cell, spec: &Value, base: &str) -> String {
     }
 }
 
+/// A value on one line.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => visible::text(text),
         other => other.to_string(),
     }
 }

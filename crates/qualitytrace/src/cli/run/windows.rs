@@ -31,6 +31,12 @@ impl Windows {
         }
     }
 
+    /// The settle window of first runs whose services deliver promptly, which health checks can prove; `None` where the
+    /// user has set one.
+    pub(super) fn prompt_settle(&self, has_health_checks: bool) -> Option<Duration> {
+        (has_health_checks && self.settle.is_none()).then_some(Policy::PROMPT.settle)
+    }
+
     /// Fails on windows that contradict each other. The defaults of another server are not known here.
     pub(super) fn check(&self, is_own: bool) -> anyhow::Result<()> {
         let settle = self.settle.or(is_own.then_some(Policy::DEFAULT.settle));

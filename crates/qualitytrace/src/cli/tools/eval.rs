@@ -115,7 +115,7 @@ fn parsed(text: &str) -> Option<Parsed> {
 fn complain(name: &str, text: &str, diagnostics: &[lang::Diagnostic]) {
     if !diagnostics.is_empty() {
         let shown = lang::render(name, text, diagnostics, style::coloured());
-        terminal::err(&format!("{}\n\n", shown.trim_end()));
+        terminal::err(&format!("{}\n\n", terminal::filter::adopted(shown.trim_end())));
     }
 }
 

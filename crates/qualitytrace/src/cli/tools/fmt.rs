@@ -8,7 +8,7 @@ use clap::Args;
 use qualitytrace_core::definition::{Format, LayoutError, formatted, unified_diff};
 
 use crate::cli::Exit;
-use crate::cli::files::{self, File, format_of};
+use crate::cli::files::{self, File, format_of, regular};
 use crate::terminal;
 
 /// The name that stands for standard input.
@@ -52,7 +52,7 @@ pub(crate) fn fmt(options: &Options) -> anyhow::Result<Exit> {
     let paths = files::find(&options.paths)?;
     for path in &paths {
         let source =
-            std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+            regular::read_text(path).with_context(|| format!("failed to read {}", path.display()))?;
         match outcome(path, &source) {
             Outcome::Same => {}
             Outcome::LeftAlone(why) => {

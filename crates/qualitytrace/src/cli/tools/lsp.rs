@@ -38,7 +38,8 @@ pub(crate) struct Options {
 
 /// Serves one editor until it leaves.
 pub(crate) async fn lsp(options: Options, before: Target) -> anyhow::Result<Exit> {
-    let server = options.target.or(before).named_client()?;
+    // An editor starts it in any folder that is opened.
+    let server = options.target.or(before).users_named_client()?;
     let recent = Recent::of(server.map(|named| named.client));
     let is_orderly = transport::serve(recent).await?;
     Ok(if is_orderly { Exit::Passed } else { Exit::Error })

@@ -39,7 +39,7 @@ pub(crate) async fn select(options: Options, before: Target) -> anyhow::Result<E
     let diagnostics = diagnose_selector(&options.selector);
     if !diagnostics.is_empty() {
         let shown = lang::render("selector", &options.selector, &diagnostics, style::coloured());
-        terminal::err(&format!("{}\n\n", shown.trim_end()));
+        terminal::err(&format!("{}\n\n", terminal::filter::adopted(shown.trim_end())));
     }
     let parsed = parse_selector(&options.selector);
     if !parsed.is_valid() {
@@ -105,6 +105,6 @@ fn listed(trace: &Trace, selected: &[usize], format: Output) -> String {
     });
     match format {
         Output::Yaml => qualitytrace_core::definition::to_yaml(&found),
-        Output::Pretty | Output::Json => format!("{found:#}\n"),
+        Output::Pretty | Output::Json => terminal::filter::json(&format!("{found:#}\n")),
     }
 }

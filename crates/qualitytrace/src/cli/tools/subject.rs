@@ -13,6 +13,7 @@ use qualitytrace_server::trace_files;
 use qualitytrace_server::wire;
 use serde_json::{Value, json};
 
+use crate::cli::files::regular;
 use crate::cli::target::{Output, Target};
 use crate::client::Client;
 use crate::terminal;
@@ -70,7 +71,7 @@ impl Options {
 
 /// The trace of a file; without an id, the first.
 pub(crate) fn of_file(name: &str, id: Option<&str>) -> anyhow::Result<Trace> {
-    let bytes = std::fs::read(name).with_context(|| format!("failed to read {name}"))?;
+    let bytes = regular::read(Path::new(name)).with_context(|| format!("failed to read {name}"))?;
     let mut traces = read(&bytes).with_context(|| format!("{name} is no trace file"))?;
     let Some(id) = id else {
         if let [first, _, ..] = traces.as_slice() {

@@ -15,11 +15,13 @@ use serde_json::Value;
 
 use super::{local, subject};
 use crate::cli::Exit;
+use crate::cli::files::regular;
 use crate::cli::interrupt::end_signal;
 use crate::cli::target::{Output, Target};
 use crate::client::Client;
 use crate::report::visible;
 use crate::report::waterfall::{self, Mark};
+use crate::terminal::filter::json;
 use crate::terminal::{self, columns, duration, style};
 
 /// The media type of Jaeger's JSON.
@@ -156,7 +158,7 @@ async fn list(options: ListOptions, before: Target) -> anyhow::Result<Exit> {
     let format = target.output.unwrap_or(Output::Pretty);
     let items: Vec<Value> = if let Some(file) = &options.file {
         let name = file.display();
-        let bytes = std::fs::read(file).with_context(|| format!("failed to read {name}"))?;
+        let bytes = regular::read(file).with_context(|| format!("failed to read {name}"))?;
         let traces = subject::read(&bytes).with_context(|| format!("{name} is no trace file"))?;
         traces.iter().map(summary).collect()
     } else {
@@ -171,7 +173,7 @@ async fn list(options: ListOptions, before: Target) -> anyhow::Result<Exit> {
         target.client()?.traces(&filters).await?
     };
     match format {
-        Output::Json => terminal::out(&format!("{:#}\n", Value::from(items))),
+        Output::Json => terminal::out(&json(&format!("{:#}\n", Value::from(items)))),
         Output::Yaml => terminal::out(&qualitytrace_core::definition::to_yaml(&Value::from(items))),
         Output::Pretty if items.is_empty() => terminal::err(
             "no trace passes; `qualitytrace trace tail` shows what arrives, `qualitytrace doctor` why nothing does\n",
@@ -232,7 +234,7 @@ async fn show(options: ShowOptions, before: Target) -> anyhow::Result<Exit> {
     let trace = named(&options.trace, options.trace_id.as_deref(), || target.client()).await?;
     let drawn = subject::drawable(trace)?;
     match target.output.unwrap_or(Output::Pretty) {
-        Output::Json => terminal::out(&format!("{:#}\n", serde_json::to_value(&drawn)?)),
+        Output::Json => terminal::out(&json(&format!("{:#}\n", serde_json::to_value(&drawn)?))),
         Output::Yaml => {
             terminal::out(&qualitytrace_core::definition::to_yaml(&serde_json::to_value(&drawn)?));
         }
@@ -264,14 +266,14 @@ async fn export(options: ExportOptions, before: Target) -> anyhow::Result<Exit> 
             let found = client.trace_as(&options.trace, media).await?;
             let missing =
                 || format!("the server at {} has no span of trace {}", client.base(), options.trace);
-            found.with_context(missing)?.to_vec()
+            found.with_context(missing)?
         }
     };
     match &options.out {
         Some(path) => {
             std::fs::write(path, bytes).with_context(|| format!("failed to write {}", path.display()))?;
         }
-        None => terminal::out(&format!("{}\n", String::from_utf8_lossy(&bytes).trim_end())),
+        None => terminal::out(&json(&format!("{}\n", String::from_utf8_lossy(&bytes).trim_end()))),
     }
     Ok(Exit::Passed)
 }
@@ -281,7 +283,7 @@ async fn import(options: ImportOptions, before: Target) -> anyhow::Result<Exit> 
     let mut exit = Exit::Passed;
     for file in &options.files {
         let name = file.display();
-        let bytes = std::fs::read(file).with_context(|| format!("failed to read {name}"))?;
+        let bytes = regular::read(file).with_context(|| format!("failed to read {name}"))?;
         let stored = client.store_traces(bytes).await.with_context(|| format!("failed to import {name}"))?;
         let number = |key: &str| usize::try_from(stored[key].as_u64().unwrap_or(0)).unwrap_or(0);
         let refused = number("refused");

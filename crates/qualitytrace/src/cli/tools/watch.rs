@@ -18,7 +18,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
 use crate::cli::Exit;
-use crate::cli::files::{self, File, references};
+use crate::cli::files::{self, File, references, regular};
 use crate::cli::interrupt::end_signal;
 use crate::terminal::{self, style};
 
@@ -145,7 +145,7 @@ fn fingerprint(paths: &[PathBuf]) -> u64 {
         for document in &file.reading.documents {
             for named in references::paths(&file, document) {
                 named.hash(&mut hasher);
-                std::fs::read(&named).unwrap_or_default().hash(&mut hasher);
+                regular::read(&named).unwrap_or_default().hash(&mut hasher);
             }
         }
     }

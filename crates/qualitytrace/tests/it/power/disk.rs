@@ -37,7 +37,12 @@ pub(crate) enum Unsynced {
     Lost,
     /// Every second one did: disks reorder writes.
     EverySecond,
+    /// Of each, the first half of its sectors did: disks write sectors, not pages.
+    Torn,
 }
+
+/// The bytes that a disk writes at once.
+const SECTOR: usize = 512;
 
 impl Record {
     /// Reads the logs `PREFIX.THREAD` of strace.
@@ -61,6 +66,15 @@ impl Record {
         let syncs = self.0.iter().filter(|call| matches!(&*call.name, "fsync" | "fdatasync"));
         let inside = syncs.filter(|call| call.began >= from && call.ended <= to);
         inside.filter(|call| descriptor(&call.arguments).is_some_and(|path| path.starts_with(folder))).count()
+    }
+
+    /// When the calls that change or sync files below this folder began, in order.
+    pub(crate) fn times(&self, folder: &Path) -> Vec<f64> {
+        let calls = self
+            .0
+            .iter()
+            .filter(|call| descriptor(&call.arguments).is_some_and(|path| path.starts_with(folder)));
+        calls.filter(|call| call.name != "openat").map(|call| call.began).collect()
     }
 
     /// Writes the on-disk content of `folder` at this time to `target`.
@@ -126,8 +140,12 @@ impl Record {
         }
         for (name, file) in synced_names.iter().filter(|(name, _)| name.starts_with(folder)) {
             let File { mut synced, pending } = files[*file].clone();
-            if matches!(unsynced, Unsynced::EverySecond) {
-                pending.into_iter().step_by(2).for_each(|write| apply(&mut synced, write));
+            match unsynced {
+                Unsynced::Lost => {}
+                Unsynced::EverySecond => {
+                    pending.into_iter().step_by(2).for_each(|write| apply(&mut synced, write));
+                }
+                Unsynced::Torn => pending.into_iter().for_each(|write| apply(&mut synced, torn(write))),
             }
             let path = target.join(name.strip_prefix(folder).unwrap());
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -140,6 +158,16 @@ fn apply(file: &mut Vec<u8>, (place, bytes): (usize, Option<Vec<u8>>)) {
     let Some(bytes) = bytes else { return file.resize(place, 0) };
     file.resize(file.len().max(place + bytes.len()), 0);
     file[place..place + bytes.len()].copy_from_slice(&bytes);
+}
+
+/// What is left of a write that a power cut interrupted. A new length is there or not; here it is.
+fn torn((place, bytes): (usize, Option<Vec<u8>>)) -> (usize, Option<Vec<u8>>) {
+    let half = |bytes: Vec<u8>| {
+        let sectors = bytes.len().div_ceil(SECTOR);
+        let length = (sectors / 2 * SECTOR).min(bytes.len());
+        bytes[..length].to_vec()
+    };
+    (place, bytes.map(half))
 }
 
 /// Parses a line like `1731715200.000001 fdatasync(7</d/x.db-wal>) = 0 <0.000290>`.

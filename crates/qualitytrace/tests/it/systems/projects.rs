@@ -51,7 +51,7 @@ impl Copied {
         for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("OTEL_")) {
             command.env_remove(key);
         }
-        command.arg("run").current_dir(self.folder.path().join(example));
+        command.args(["run", "--trust-project"]).current_dir(self.folder.path().join(example));
         command.envs(&self.variables).env("BUG", bug).kill_on_drop(true);
         let output = command.output().await.unwrap();
         let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);

@@ -24,7 +24,7 @@ use super::positions::Positions;
 use super::recent::Recent;
 use super::{completion, hover, steps};
 use crate::cli::check;
-use crate::cli::files::{self, File, format_of};
+use crate::cli::files::{self, File, format_of, regular};
 
 /// The name that diagnostics carry.
 const SOURCE: &str = "qualitytrace";
@@ -208,7 +208,7 @@ impl LanguageServer for Backend {
         let file = examined(&place.text_document.uri, &text);
         let Some((path, bytes)) = steps::definition_of(&file, at) else { return Ok(None) };
         let Some(uri) = uri_of(&path) else { return Ok(None) };
-        let other = std::fs::read_to_string(&path).unwrap_or_default();
+        let other = regular::read_text(&path).unwrap_or_default();
         let range = Positions::of(&other).range(&bytes);
         Ok(Some(GotoDefinitionResponse::Scalar(Location { uri, range })))
     }

@@ -1,0 +1,97 @@
+//! Spans that specs ask for and that are not here.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::Undecided;
+use super::super::absence::{Absence, Whose};
+use super::super::evidence::Grade;
+use super::super::reach::{Closure, Sender};
+use super::Progress;
+use super::outlook::{Facts, Outlook};
+use crate::time::Timestamp;
+
+impl Progress {
+    /// Applies the evidence to the spans that undecided specs ask for. Returns whether one of these specs fails
+    /// for good, because no process of this trace will send more of them.
+    pub(in crate::wait) fn asked_for(
+        &self,
+        outlook: &mut Outlook,
+        undecided: &[Undecided],
+        facts: Facts<'_>,
+    ) -> bool {
+        if !self.has_root() || self.missing_parents() > 0 {
+            return false;
+        }
+        let mut fails = false;
+        for spec in undecided {
+            let is_absent = self.is_asked_in_vain(outlook, spec, facts);
+            let is_open =
+                spec.services.is_empty() || spec.services.iter().any(|service| outlook.misses(service));
+            fails |= is_absent && !is_open;
+        }
+        fails
+    }
+
+    /// Whether the spans that a spec asks for are known to be absent, as far as the processes of this trace could have made
+    /// them.
+    fn is_asked_in_vain(&self, outlook: &mut Outlook, spec: &Undecided, facts: Facts<'_>) -> bool {
+        let is_first = self.history.runs() == 0;
+        let known = self.due(spec, facts.base).filter(|_| !is_first);
+        outlook.unannounced |= known.is_none();
+        let services: BTreeSet<Arc<str>> = spec.services.iter().cloned().collect();
+        let within = spec.within.map(|within| facts.base + within);
+        let by = match (known, within) {
+            (Some(due), Some(within)) => due.min(within),
+            (Some(by), None) | (None, Some(by)) => by,
+            // Any service may still send what it selects: it is judged as it stands.
+            (None, None) if services.is_empty() => return false,
+            (None, None) => facts.base + facts.windows.settle,
+        };
+        let mut closure = self.closed(&services, by, facts);
+        if !closure.is_closed() && known.is_some() && !services.is_empty() {
+            // Earlier runs had it, so it is known which processes would have made it.
+            let makers = facts.reach.live(&services);
+            let own = facts.reach.closed(&makers, by, true);
+            closure = if makers.is_empty() { closure } else { own };
+        }
+        if closure.is_closed() {
+            outlook.concluded(&closure);
+            return known.is_some();
+        }
+        let until = closure.until.unwrap_or_else(|| facts.settled());
+        outlook.expect(until);
+        if until > facts.now {
+            outlook.decided_at = Some(outlook.decided_at.map_or(until, |at| at.min(until)));
+        }
+        outlook.miss(Absence::new(Whose::StillWorking(Arc::new(services)), facts.excuse(&closure)));
+        false
+    }
+
+    /// Whether every process that this trace reached has delivered what it ended by `by`. Where reach is not known from the
+    /// spans, the processes of the named services count too.
+    fn closed(&self, services: &BTreeSet<Arc<str>>, by: Timestamp, facts: Facts<'_>) -> Closure {
+        let mut makers: Vec<Sender<'_>> = facts.reach.here().to_vec();
+        if facts.reach.has_bare_edges() {
+            let named = if services.is_empty() { &self.heard(facts.register) } else { services };
+            makers.extend(facts.reach.live(named));
+        }
+        facts.reach.closed(&makers, by, true)
+    }
+
+    /// Whether every process that this trace reached has delivered a span that ended later than this after the others.
+    pub(in crate::wait) fn is_proven_to_end_within(&self, within: Duration, facts: Facts<'_>) -> bool {
+        self.closed(&BTreeSet::new(), facts.base + within, facts).grade == Grade::Proven
+    }
+
+    /// By when the spans that a spec asks for would have ended: as late as the kinds of which earlier runs had more.
+    fn due(&self, spec: &Undecided, base: Timestamp) -> Option<Timestamp> {
+        let kinds = self.history.shape().nodes().filter(|node| {
+            let service = self.shape.text(self.shape.key(*node).service);
+            let is_its = spec.services.is_empty() || spec.services.contains(service);
+            is_its && self.count(*node) < self.history.most(*node)
+        });
+        kinds.map(|node| self.history.due(node, base)).max()
+    }
+}

@@ -1,0 +1,31 @@
+//! Fuzzes what data stores answer with any bytes: no panic, and what is read can be stored. The first byte chooses the
+//! store.
+
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use prost::Message as _;
+use qualitytrace_fuzz::on_a_small_stack;
+use qualitytrace_server::data_store::Recorded;
+use qualitytrace_server::ingest::Budget;
+use qualitytrace_server::otlp::wire::split_traces;
+
+const STORES: [(Recorded, &str); 5] = [
+    (Recorded::Tempo, "application/json"),
+    (Recorded::Tempo, "application/protobuf"),
+    (Recorded::OpenSearch, "application/json"),
+    (Recorded::ElasticApm, "application/json"),
+    (Recorded::SignalFx, "application/json"),
+];
+
+fuzz_target!(|input: &[u8]| {
+    on_a_small_stack(|| {
+        let Some((first, answer)) = input.split_first() else { return };
+        let (store, content_type) = STORES[usize::from(*first) % STORES.len()];
+        let Ok(spans) = store.read(content_type, Bytes::copy_from_slice(answer)) else { return };
+        let mut lease = Budget::new(1 << 30).lease().expect("there is room");
+        // Spans without a trace are refused one by one; the rest is stored.
+        let _ = split_traces(&spans.encode_to_vec().into(), &mut lease);
+    });
+});
