@@ -20,12 +20,12 @@ const KNOWS_REMOTE: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 
 /// A span that was made, delivered or not.
-pub(super) struct Made {
+pub(super) struct SimulatedSpan {
     pub(super) span: Span,
     /// When it ended by the right time.
     pub(super) end: u64,
     pub(super) process: usize,
-    pub(super) place: Place,
+    pub(super) place: Destination,
     pub(super) leaves: Leaves,
     /// When it is planned to arrive.
     pub(super) planned: u64,
@@ -35,7 +35,7 @@ pub(super) struct Made {
 
 /// The trace that a span is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Destination {
     /// That of the run.
     Run,
     /// Another one: the context got lost.
@@ -57,7 +57,7 @@ pub(super) enum Leaves {
 /// Everything that one request has caused.
 pub(super) struct Request {
     pub(super) trigger: u64,
-    pub(super) made: Vec<Made>,
+    pub(super) made: Vec<SimulatedSpan>,
     /// When the trigger was answered.
     pub(super) answered: u64,
     /// How many traces it has caused besides that of the run.
@@ -76,7 +76,7 @@ impl Request {
         bug: Option<Bug>,
     ) -> Self {
         let world = system.world;
-        let place = if random.chance(world.sampled) { Place::Run } else { Place::Unsampled };
+        let place = if random.chance(world.sampled) { Destination::Run } else { Destination::Unsampled };
         let is_part_sampled = random.chance(world.part_sampled);
         let dies = (world.is_killed && random.chance(70)).then(|| random.between(200 * MS, 1_500 * MS));
         *ids += 1;
@@ -122,7 +122,7 @@ struct Path<'a> {
     ids: &'a mut u64,
     bug: Option<Bug>,
     is_part_sampled: bool,
-    made: Vec<Made>,
+    made: Vec<SimulatedSpan>,
     other_traces: usize,
     thawed: BTreeMap<usize, u64>,
 }
@@ -131,18 +131,18 @@ struct Path<'a> {
 #[derive(Clone, Copy)]
 struct Here {
     process: usize,
-    place: Place,
+    place: Destination,
     is_flushed: bool,
 }
 
 impl Path<'_> {
-    fn visit(&mut self, service: usize, parent: Option<u64>, start: u64, place: Place) -> Visit {
+    fn visit(&mut self, service: usize, parent: Option<u64>, start: u64, place: Destination) -> Visit {
         let (system, bug) = (self.system, self.bug);
         let is_odd = service == system.odd;
         let known = &system.services[service];
         let process = system.reached(self.random, service, start);
         self.thaw(process, start);
-        let place = if is_odd && !self.is_part_sampled { Place::Unsampled } else { place };
+        let place = if is_odd && !self.is_part_sampled { Destination::Unsampled } else { place };
         let here = Here { process, place, is_flushed: self.random.chance(50) };
         let id = self.id();
         let mut now = start + 2 * MS;
@@ -214,7 +214,7 @@ impl Path<'_> {
         }
         let (mut place, mut parent) = (here.place, Some(if world.is_bare { id } else { call }));
         if world.has_no_sdk && self.system.processes[here.process].is_silent {
-            (place, parent) = (Place::Other(self.other_traces), None);
+            (place, parent) = (Destination::Other(self.other_traces), None);
             self.other_traces += 1;
         }
         let end = if peer.is_queue {
@@ -269,7 +269,7 @@ impl Path<'_> {
             (true, false) => Leaves::Held,
         };
         let (process, place) = (here.process, here.place);
-        self.made.push(Made { span, end, process, place, leaves, planned: NEVER, arrived: NEVER });
+        self.made.push(SimulatedSpan { span, end, process, place, leaves, planned: NEVER, arrived: NEVER });
         &mut self.made.last_mut().expect("it was just pushed").span
     }
 

@@ -18,7 +18,7 @@ use super::super::spans::span_id;
 use super::super::system::{MS, SECOND, START};
 use super::super::worlds::NEVER;
 use super::claim::{Claim, Judged, Outcome, tree};
-use super::request::{Leaves, Made, Place, Request};
+use super::request::{Destination, Leaves, Request, SimulatedSpan};
 use super::system::System;
 
 pub(super) const POLICY: Policy = Policy::DEFAULT;
@@ -35,7 +35,7 @@ pub(super) struct Run {
     pub(super) trigger: Span,
     pub(super) answered: u64,
     /// Everything that happened.
-    pub(super) made: Vec<Made>,
+    pub(super) made: Vec<SimulatedSpan>,
     /// The spans that are here, in the order of arrival.
     pub(super) here: Vec<usize>,
     /// Its verdict, once there is one. A run without a trace is inconclusive.
@@ -154,7 +154,7 @@ impl<'a> Server<'a> {
             self.export(number, index);
         }
         for trace in 0..other_traces {
-            let made = self.runs[number].made.iter().filter(|made| made.place == Place::Other(trace));
+            let made = self.runs[number].made.iter().filter(|made| made.place == Destination::Other(trace));
             if let Some(last) = made.map(|made| made.planned).filter(|at| *at < NEVER).max() {
                 let (at, what) = (last + UNCHANGED, What::Sample { run: number, trace });
                 self.coming.push(Reverse(Coming { at, end: at, left: 0, process: 0, what }));
@@ -166,7 +166,7 @@ impl<'a> Server<'a> {
     /// Sends a span on its way, if it is exported at all.
     fn export(&mut self, run: usize, index: usize) {
         let made = &mut self.runs[run].made[index];
-        if made.place == Place::Unsampled {
+        if made.place == Destination::Unsampled {
             return;
         }
         let process = &self.system.processes[made.process];
@@ -242,7 +242,8 @@ impl<'a> Server<'a> {
         let made = &mut run.made[index];
         made.arrived = at;
         self.register.arrived(&made.span, now);
-        if made.place == Place::Run && at <= run.watched_until && run.progress.arrived(&made.span, now) {
+        if made.place == Destination::Run && at <= run.watched_until && run.progress.arrived(&made.span, now)
+        {
             run.here.push(index);
             run.has_news = true;
             self.register.observe(run.progress.take_observations());
@@ -254,7 +255,7 @@ impl<'a> Server<'a> {
     fn sample(&mut self, run: usize, trace: usize, now: Timestamp) {
         let mut progress = Progress::new(Begin::Attached, Arc::default());
         for made in &self.runs[run].made {
-            if made.place == Place::Other(trace) && made.arrived < NEVER {
+            if made.place == Destination::Other(trace) && made.arrived < NEVER {
                 progress.arrived(&made.span, now);
             }
         }
