@@ -61,9 +61,9 @@ struct Members<'a>(Vec<(&'static str, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Known;
+        struct KeyVisitor;
 
-        impl<'de> Visitor<'de> for Known {
+        impl<'de> Visitor<'de> for KeyVisitor {
             type Value = Members<'de>;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -84,7 +84,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
             }
         }
 
-        deserializer.deserialize_map(Known)
+        deserializer.deserialize_map(KeyVisitor)
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) struct SimulatedSpan {
     /// When it ended by the right time.
     pub(super) end: u64,
     pub(super) process: usize,
-    pub(super) place: Destination,
+    pub(super) place: SpanTrace,
     pub(super) leaves: Leaves,
     /// When it is planned to arrive.
     pub(super) planned: u64,
@@ -35,7 +35,7 @@ pub(super) struct SimulatedSpan {
 
 /// The trace that a span is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Destination {
+pub(super) enum SpanTrace {
     /// That of the run.
     Run,
     /// Another one: the context got lost.
@@ -76,7 +76,7 @@ impl Request {
         bug: Option<Bug>,
     ) -> Self {
         let world = system.world;
-        let place = if random.chance(world.sampled) { Destination::Run } else { Destination::Unsampled };
+        let place = if random.chance(world.sampled) { SpanTrace::Run } else { SpanTrace::Unsampled };
         let is_part_sampled = random.chance(world.part_sampled);
         let dies = (world.is_killed && random.chance(70)).then(|| random.between(200 * MS, 1_500 * MS));
         *ids += 1;
@@ -131,18 +131,18 @@ struct Path<'a> {
 #[derive(Clone, Copy)]
 struct Here {
     process: usize,
-    place: Destination,
+    place: SpanTrace,
     is_flushed: bool,
 }
 
 impl Path<'_> {
-    fn visit(&mut self, service: usize, parent: Option<u64>, start: u64, place: Destination) -> Visit {
+    fn visit(&mut self, service: usize, parent: Option<u64>, start: u64, place: SpanTrace) -> Visit {
         let (system, bug) = (self.system, self.bug);
         let is_odd = service == system.odd;
         let known = &system.services[service];
         let process = system.reached(self.random, service, start);
         self.thaw(process, start);
-        let place = if is_odd && !self.is_part_sampled { Destination::Unsampled } else { place };
+        let place = if is_odd && !self.is_part_sampled { SpanTrace::Unsampled } else { place };
         let here = Here { process, place, is_flushed: self.random.chance(50) };
         let id = self.id();
         let mut now = start + 2 * MS;
@@ -214,7 +214,7 @@ impl Path<'_> {
         }
         let (mut place, mut parent) = (here.place, Some(if world.is_bare { id } else { call }));
         if world.has_no_sdk && self.system.processes[here.process].is_silent {
-            (place, parent) = (Destination::Other(self.other_traces), None);
+            (place, parent) = (SpanTrace::Other(self.other_traces), None);
             self.other_traces += 1;
         }
         let end = if peer.is_queue {

@@ -18,7 +18,7 @@ use super::super::spans::span_id;
 use super::super::system::{MS, SECOND, START};
 use super::super::worlds::NEVER;
 use super::claim::{Claim, Judged, Outcome, tree};
-use super::request::{Destination, Leaves, Request, SimulatedSpan};
+use super::request::{Leaves, Request, SimulatedSpan, SpanTrace};
 use super::system::System;
 
 pub(super) const POLICY: Policy = Policy::DEFAULT;
@@ -154,7 +154,7 @@ impl<'a> Server<'a> {
             self.export(number, index);
         }
         for trace in 0..other_traces {
-            let made = self.runs[number].made.iter().filter(|made| made.place == Destination::Other(trace));
+            let made = self.runs[number].made.iter().filter(|made| made.place == SpanTrace::Other(trace));
             if let Some(last) = made.map(|made| made.planned).filter(|at| *at < NEVER).max() {
                 let (at, what) = (last + UNCHANGED, What::Sample { run: number, trace });
                 self.coming.push(Reverse(Coming { at, end: at, left: 0, process: 0, what }));
@@ -166,7 +166,7 @@ impl<'a> Server<'a> {
     /// Sends a span on its way, if it is exported at all.
     fn export(&mut self, run: usize, index: usize) {
         let made = &mut self.runs[run].made[index];
-        if made.place == Destination::Unsampled {
+        if made.place == SpanTrace::Unsampled {
             return;
         }
         let process = &self.system.processes[made.process];
@@ -242,8 +242,7 @@ impl<'a> Server<'a> {
         let made = &mut run.made[index];
         made.arrived = at;
         self.register.arrived(&made.span, now);
-        if made.place == Destination::Run && at <= run.watched_until && run.progress.arrived(&made.span, now)
-        {
+        if made.place == SpanTrace::Run && at <= run.watched_until && run.progress.arrived(&made.span, now) {
             run.here.push(index);
             run.has_news = true;
             self.register.observe(run.progress.take_observations());
@@ -255,7 +254,7 @@ impl<'a> Server<'a> {
     fn sample(&mut self, run: usize, trace: usize, now: Timestamp) {
         let mut progress = Progress::new(Begin::Attached, Arc::default());
         for made in &self.runs[run].made {
-            if made.place == Destination::Other(trace) && made.arrived < NEVER {
+            if made.place == SpanTrace::Other(trace) && made.arrived < NEVER {
                 progress.arrived(&made.span, now);
             }
         }
