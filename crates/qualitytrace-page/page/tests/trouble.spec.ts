@@ -98,7 +98,7 @@ test("spans after the verdict correct it, and the correction is shown as one", a
   const server = await serve();
   try {
     const complaints = watch(page);
-    await store(server, definition("late", "300ms"));
+    await store(server, definition("late", "20s"));
     const traceId = "b".repeat(32);
     await server.send([{ traceId, spanId: "a".repeat(16), name: "POST /order", kind: 2 }]);
     await runByLink(page, server, "late", traceId);
@@ -236,7 +236,7 @@ test("a new selector replaces the spec of the run, although the test has another
   const server = await serve();
   try {
     const complaints = watch(page);
-    const wrong = definition("moved", "300ms").replace('"charge"', '"chrage"');
+    const wrong = definition("moved", "20s").replace('"charge"', '"chrage"');
     await store(server, wrong);
     const traceId = "c".repeat(32);
     await server.send([{ traceId, spanId: "a".repeat(16), name: "charge" }]);
