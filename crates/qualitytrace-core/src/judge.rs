@@ -85,6 +85,8 @@ pub struct Standing {
     pub is_final: bool,
     /// Whether it waits for spans: it fails, and more spans could make it pass.
     pub wants_more: bool,
+    /// Whether it fails because there are too few spans, not because of those that were found.
+    pub lacks_spans: bool,
 }
 
 impl Compiled {
@@ -121,6 +123,7 @@ impl Compiled {
                     passes: result.passes_now,
                     is_final: result.is_final,
                     wants_more: result.wants_more,
+                    lacks_spans: result.lacks_spans,
                 });
             }
         }
@@ -204,12 +207,14 @@ impl Compiled {
                 memory: Memory::default(),
             };
             let mut judged = assertion::judge(assertion, &context, &selection);
+            judged.lacks_spans = finality::lacks_spans(&judged, assertion, selection.len());
             let basis = Basis {
                 selector: &spec.selector.tree,
                 grows_only: query.grows_only(scene.trace),
                 selected: selection.len(),
                 is_about_each: assertion::is_about_each(&assertion.parsed.tree),
                 holds: judged.passes_now,
+                lacks_spans: judged.lacks_spans,
                 others: &sources::of_assertion(self, outputs, &assertion.parsed.tree),
             };
             let absent = possible::first(&options.absences, &basis);

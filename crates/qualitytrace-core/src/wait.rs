@@ -136,6 +136,8 @@ pub struct Undecided {
     pub name: String,
     /// The services whose spans it selects; empty when it does not say.
     pub services: Vec<Arc<str>>,
+    /// Whether it fails because there are too few spans, not because of those that were found.
+    pub lacks_spans: bool,
     /// How long after the rest of the trace its spans may end: what the spec says, else the polling profile.
     pub within: Option<Duration>,
 }
@@ -393,6 +395,11 @@ impl Windows {
             deadline,
             rootless,
         }
+    }
+
+    /// The longest wait after the trigger was answered.
+    fn timeout(&self) -> Duration {
+        self.deadline.since(self.answered_at)
     }
 
     /// Returns the windows of a wait for what these specs allow for.

@@ -64,6 +64,7 @@ pub(super) fn judge(
         passes_now: passes,
         is_final: false,
         wants_more: false,
+        lacks_spans: false,
         results,
         aliases: aliases.into_iter().map(|(asked, found)| Alias { asked, found: found.to_owned() }).collect(),
         diagnostics: assertion.parsed.diagnostics.clone(),

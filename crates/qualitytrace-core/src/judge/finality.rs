@@ -27,14 +27,26 @@ pub(super) fn settle(
 
 /// Whether the result is final, and whether more spans could make it pass.
 fn outlook(result: &AssertionResult, assertion: &CompiledAssertion, basis: &Basis<'_>) -> (bool, bool) {
-    let (tree, selected, is_closed) = (&assertion.parsed.tree, basis.selected, basis.is_closed());
-    let rests_elsewhere = !basis.others.is_empty() || looks_elsewhere(&tree.claim);
+    let (selected, is_closed) = (basis.selected, basis.is_closed());
+    let rests_elsewhere = !basis.others.is_empty() || looks_elsewhere(&assertion.parsed.tree.claim);
     if rests_elsewhere || (!basis.grows_only && !is_closed) {
         return (false, true);
     }
     if is_closed {
         return (true, false);
     }
+    by_number(result, assertion, selected)
+}
+
+/// Whether an assertion fails because there are too few spans, not because of those that were found.
+pub(super) fn lacks_spans(result: &AssertionResult, assertion: &CompiledAssertion, selected: usize) -> bool {
+    let (is_final, wants_more) = by_number(result, assertion, selected);
+    wants_more && !result.passes_now && !is_final
+}
+
+/// The outlook as far as only the number of spans changes.
+fn by_number(result: &AssertionResult, assertion: &CompiledAssertion, selected: usize) -> (bool, bool) {
+    let tree = &assertion.parsed.tree;
     if let Some((comparator, bound)) = count_bound(&tree.claim) {
         let comparator = match tree.quantifier {
             Quantifier::All | Quantifier::Any => comparator,
@@ -61,7 +73,8 @@ fn outlook(result: &AssertionResult, assertion: &CompiledAssertion, basis: &Basi
 fn count_outlook(comparator: Comparator, count: i64, bound: i64) -> (bool, bool) {
     match comparator {
         Comparator::Equal => (count > bound, count < bound),
-        Comparator::NotEqual => (count > bound, count <= bound),
+        // It fails on this number alone; asking for another one asks for more only where there is none.
+        Comparator::NotEqual => (count > bound, count == 0),
         Comparator::Less => (count >= bound, false),
         Comparator::LessOrEqual => (count > bound, false),
         Comparator::Greater => (count > bound, true),

@@ -81,6 +81,8 @@ pub struct AssertionResult {
     pub is_final: bool,
     /// Whether it fails now, and more spans could make it pass.
     pub wants_more: bool,
+    /// Whether it fails because there are too few spans, not because of those that were found.
+    pub lacks_spans: bool,
     /// One result for each selected span, or a single one that belongs to no span.
     pub results: Vec<SpanResult>,
     /// Attributes that were found under the name of another convention.
@@ -196,6 +198,7 @@ impl AssertionResult {
             passes_now: false,
             is_final: true,
             wants_more: false,
+            lacks_spans: false,
             results,
             aliases: Vec::new(),
             diagnostics: Vec::new(),

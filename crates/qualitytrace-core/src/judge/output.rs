@@ -32,6 +32,7 @@ pub(super) fn run(
             selected,
             is_about_each: false,
             holds: result.is_read,
+            lacks_spans: !result.is_read,
             others: &others,
         };
         if let Some(absence) = missing(&basis, result.is_read, &options.absences) {

@@ -23,6 +23,8 @@ pub(super) struct Basis<'s> {
     pub(super) is_about_each: bool,
     /// Whether the claim holds with the spans that are here.
     pub(super) holds: bool,
+    /// Whether the claim fails because there are too few spans, not because of those that were found.
+    pub(super) lacks_spans: bool,
     /// Other selections.
     pub(super) others: &'s [&'s Selector],
 }
@@ -44,7 +46,7 @@ pub(super) fn first<'a>(absences: &'a [Absence], basis: &Basis<'_>) -> Option<&'
     absences.iter().find(|absence| {
         // One more span can turn a claim that fails, whatever it says of those that were found.
         let is_content = basis.is_about_each && basis.selected > 0 && basis.holds;
-        let is_asked = !basis.holds || !matches!(absence.of, Whose::StillWorking(_));
+        let is_asked = basis.lacks_spans || !matches!(absence.of, Whose::StillWorking(_));
         is_asked
             && (matters(absence, basis.selector, basis.grows_only, is_content)
                 || matters_elsewhere(absence, basis.others))

@@ -163,13 +163,18 @@ fn ended(outcome: Outcome) -> Ended {
     }
 }
 
-/// Whether more spans could make a failed run pass: there was no trace, or only specs failed that select nothing or
-/// too little, the trace was incomplete when it was judged, and the absence of the rest is not proven.
+/// Whether more spans could make a run pass: there was no trace, or only specs failed that select nothing or too little, the
+/// trace was incomplete when it was judged, and the absence of the rest is not proven. Of the runs that are inconclusive,
+/// those that lack nothing but what specs ask for.
 fn rests_on_absence(run: &TestReport) -> bool {
     let Ending::Judged(verdict) = &run.ending else { return run.has_no_trace };
-    let mut failed = verdict.specs.iter().filter(|spec| spec.outcome == wire::Outcome::Failed).peekable();
-    run.outcome == Outcome::Failed
-        && run.is_open
+    let lacking = match run.outcome {
+        Outcome::Failed => wire::Outcome::Failed,
+        Outcome::Inconclusive if run.debts.is_empty() => wire::Outcome::Inconclusive,
+        _ => return false,
+    };
+    let mut failed = verdict.specs.iter().filter(|spec| spec.outcome == lacking).peekable();
+    run.is_open
         && failed.peek().is_some()
         && failed.all(|spec| {
             let title = if spec.name.is_empty() { &spec.selector } else { &spec.name };

@@ -45,6 +45,11 @@ impl Progress {
         let by = match (known, within) {
             (Some(due), Some(within)) => due.min(within),
             (Some(by), None) | (None, Some(by)) => by,
+            (None, None) if spec.lacks_spans && self.may_work_on(&services, facts) => {
+                let reason = unannounced(&services);
+                outlook.miss(Absence::new(Whose::StillWorking(Arc::new(services)), reason));
+                return false;
+            }
             // Any service may still send what it selects: it is judged as it stands.
             (None, None) if services.is_empty() => return false,
             (None, None) => facts.base + facts.windows.settle,
@@ -67,6 +72,14 @@ impl Progress {
         }
         outlook.miss(Absence::new(Whose::StillWorking(Arc::new(services)), facts.excuse(&closure)));
         false
+    }
+
+    /// Whether one of these services, or any if there are none, got this request and may still work on it: unless other
+    /// traces have shown what comes after each entry of this one.
+    fn may_work_on(&self, services: &BTreeSet<Arc<str>>, facts: Facts<'_>) -> bool {
+        let is_reached =
+            services.is_empty() || self.services_of_trace().any(|service| services.contains(&service));
+        is_reached && !self.entries_are_known(facts.windows.timeout(), facts)
     }
 
     /// Whether every process that this trace reached has delivered what it ended by `by`. Where reach is not known from the
@@ -94,4 +107,18 @@ impl Progress {
         });
         kinds.map(|node| self.history.due(node, base)).max()
     }
+}
+
+/// What is said of spans that no run had and that nothing announces.
+fn unannounced(services: &BTreeSet<Arc<str>>) -> String {
+    let names: Vec<&str> = services.iter().map(|service| &**service).filter(|name| !name.is_empty()).collect();
+    let who = match names[..] {
+        [] => "the services of this trace".to_owned(),
+        [service] => service.to_owned(),
+        [..] => names.join(" or "),
+    };
+    format!(
+        "no run of this test has had such a span, and {who} may still work on this request: say `within: 30s` on the spec if \
+         that is how long it may take, or run once more"
+    )
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::absence::{Absence, Whose};
 use super::super::evidence::Grade;
@@ -237,19 +238,19 @@ impl Progress {
         }
     }
 
-    /// Whether other traces have shown what comes after each entry of this one.
-    pub(super) fn entries_are_known(&self, facts: Facts<'_>) -> bool {
-        let mut entries = self
-            .arrivals
-            .iter()
-            .filter(|arrival| matches!(arrival.kind, SpanKind::Server | SpanKind::Consumer));
-        entries.all(|arrival| {
+    /// Whether other traces have shown what comes after each entry of this one: those that are this old.
+    pub(super) fn entries_are_known(&self, age: Duration, facts: Facts<'_>) -> bool {
+        let is_entry =
+            |arrival: &&Arrival| matches!(arrival.kind, SpanKind::Server | SpanKind::Consumer);
+        let mut entries = self.arrivals.iter().filter(is_entry).peekable();
+        // A trace without an entry tells nothing.
+        entries.peek().is_some() && entries.all(|arrival| {
             let service = facts.register.get(self.shape.text(arrival.service));
             let name = self.shape.text(arrival.folded);
-            service.is_some_and(|service| service.entries.is_known(name, facts.now))
+            service.is_some_and(|service| service.entries.is_known(name, age, facts.now))
         })
     }
 }
 
 /// What ends this soon after an entry is a part of it.
-const SHORT_TAIL: std::time::Duration = std::time::Duration::from_millis(10);
+const SHORT_TAIL: Duration = Duration::from_millis(10);

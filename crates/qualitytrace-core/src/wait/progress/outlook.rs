@@ -224,7 +224,7 @@ impl Progress {
         let longest = base + lags.max().unwrap_or_default().max(windows.settle);
         let delivered = closure.until.map_or(longest, |until| until.min(longest));
         let is_known = owes_nothing && closure.is_closed() && !reach.has_bare_edges();
-        if is_known && self.unanswered.is_empty() && self.entries_are_known(facts) {
+        if is_known && self.unanswered.is_empty() && self.entries_are_known(Duration::ZERO, facts) {
             outlook.first_until = Some(windows.last + windows.quiet);
             return;
         }

@@ -88,11 +88,12 @@ impl Entries {
         is_owed.then(|| LaterWork { longest, latest: latest.clone() })
     }
 
-    /// Whether enough traces show what comes after such an entry.
-    pub(in crate::wait) fn is_known(&self, name: &str, now: Timestamp) -> bool {
+    /// Whether enough traces of this age show what comes after such an entry.
+    pub(in crate::wait) fn is_known(&self, name: &str, age: Duration, now: Timestamp) -> bool {
         self.0.get(name).is_some_and(|Kind { traces, .. }| {
             let longest = longest(traces).unwrap_or_default();
-            traces.iter().filter(|trace| is_old(trace, longest, now)).count() >= ENOUGH_TRACES
+            let shows = |trace: &&Trace| is_old(trace, longest, now) && now.since(trace.end) > age;
+            traces.iter().filter(shows).count() >= ENOUGH_TRACES
         })
     }
 

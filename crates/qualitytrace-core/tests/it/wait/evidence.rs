@@ -92,6 +92,7 @@ impl Specs {
         let undecided = self.missing(seen).map(|(service, _)| Undecided {
             name: service.to_string(),
             services: vec![system.name(service).into()],
+            lacks_spans: true,
             within: None,
         });
         Standing { undecided: undecided.collect(), is_final: seen.iter().any(|sent| self.is_bad(sent)) }

@@ -1,5 +1,6 @@
 //! Judging a run: the standing of its specs during the wait, and the verdict.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use qualitytrace_core::definition::Test;
@@ -57,12 +58,15 @@ impl Judge {
         let failed_for_good = standings.iter().any(|standing| standing.is_final && !standing.passes);
         // A test that passes hands its outputs on: they are waited for like its specs.
         let all_for_good = outputs_stand && standings.iter().all(|standing| standing.is_final);
-        let mut open: Vec<usize> =
-            standings.iter().filter(|standing| standing.wants_more).map(|standing| standing.spec).collect();
-        open.dedup();
-        let undecided = open.into_iter().map(|spec| Undecided {
+        // Whether each open spec lacks spans.
+        let mut open: BTreeMap<usize, bool> = BTreeMap::new();
+        for standing in standings.iter().filter(|standing| standing.wants_more) {
+            *open.entry(standing.spec).or_default() |= standing.lacks_spans;
+        }
+        let undecided = open.into_iter().map(|(spec, lacks_spans)| Undecided {
             name: self.title(spec),
             services: self.compiled.services(&self.compiled.specs[spec]),
+            lacks_spans,
             within: self.within(spec),
         });
         Standing {

@@ -52,6 +52,7 @@ impl Report {
         let undecided = failing.map(|(spec, within)| Undecided {
             name: spec.name.clone(),
             services: Vec::new(),
+            lacks_spans: false,
             within: *within,
         });
         let standing = Standing { undecided: undecided.collect(), is_final: false };

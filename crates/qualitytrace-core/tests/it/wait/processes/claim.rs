@@ -100,6 +100,7 @@ impl Claim {
         let undecided = wants_more.then(|| Undecided {
             name: self.selector.clone(),
             services: self.compiled.services(&self.compiled.specs[0]),
+            lacks_spans: assertions.iter().any(|standing| standing.lacks_spans),
             within: self.within,
         });
         Standing { undecided: undecided.into_iter().collect(), is_final: fails || stands }
