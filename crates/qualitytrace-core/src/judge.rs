@@ -14,7 +14,7 @@ mod sources;
 
 pub use compiled::{Compiled, CompiledAssertion, CompiledOutput, CompiledSpec};
 pub use near::{Alias, FailedCondition, NearMiss, nearest_misses};
-pub use outcome::{AssertionResult, Failure, Outcome, OutputResult, SpanResult, SpecResult, Verdict};
+pub use outcome::{AssertionResult, Failure, Outcome, OutputResult, Remedy, SpanResult, SpecResult, Verdict};
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -83,10 +83,8 @@ pub struct Standing {
     pub passes: bool,
     /// Whether no later span can change that.
     pub is_final: bool,
-    /// Whether it waits for spans: it fails, and more spans could make it pass.
-    pub wants_more: bool,
-    /// Whether it fails because there are too few spans, not because of those that were found.
-    pub lacks_spans: bool,
+    /// What could make it pass that fails now.
+    pub remedy: Remedy,
 }
 
 impl Compiled {
@@ -122,8 +120,7 @@ impl Compiled {
                     assertion,
                     passes: result.passes_now,
                     is_final: result.is_final,
-                    wants_more: result.wants_more,
-                    lacks_spans: result.lacks_spans,
+                    remedy: result.remedy,
                 });
             }
         }
@@ -207,14 +204,12 @@ impl Compiled {
                 memory: Memory::default(),
             };
             let mut judged = assertion::judge(assertion, &context, &selection);
-            judged.lacks_spans = finality::lacks_spans(&judged, assertion, selection.len());
             let basis = Basis {
                 selector: &spec.selector.tree,
                 grows_only: query.grows_only(scene.trace),
                 selected: selection.len(),
                 is_about_each: assertion::is_about_each(&assertion.parsed.tree),
-                holds: judged.passes_now,
-                lacks_spans: judged.lacks_spans,
+                claim: finality::claim(&judged, assertion, selection.len()),
                 others: &sources::of_assertion(self, outputs, &assertion.parsed.tree),
             };
             let absent = possible::first(&options.absences, &basis);

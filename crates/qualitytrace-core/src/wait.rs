@@ -100,6 +100,8 @@ pub struct Policy {
     pub settle: Duration,
     /// The longest wait after the trigger was answered.
     pub timeout: Duration,
+    /// How long after the rest of the trace the spans of a spec may end, where the spec does not say.
+    pub within: Option<Duration>,
 }
 
 impl Policy {
@@ -108,6 +110,7 @@ impl Policy {
         quiet: Duration::from_millis(150),
         settle: Duration::from_secs(6),
         timeout: Duration::from_mins(1),
+        within: None,
     };
 
     /// For systems whose exporters were started with an export delay of at most 100 ms.

@@ -1,6 +1,6 @@
 //! Evaluation of one assertion on the spans of a selection.
 
-use super::{Alias, AssertionResult, CompiledAssertion, Failure, Outcome, SpanResult};
+use super::{Alias, AssertionResult, CompiledAssertion, Failure, Outcome, Remedy, SpanResult};
 use crate::budget::Exceeded;
 use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Quantifier, Relation, Selector};
 use crate::lang::{
@@ -63,8 +63,7 @@ pub(super) fn judge(
         outcome,
         passes_now: passes,
         is_final: false,
-        wants_more: false,
-        lacks_spans: false,
+        remedy: Remedy::None,
         results,
         aliases: aliases.into_iter().map(|(asked, found)| Alias { asked, found: found.to_owned() }).collect(),
         diagnostics: assertion.parsed.diagnostics.clone(),

@@ -1,7 +1,7 @@
 //! Finality: which results can no longer change while spans still arrive.
 
-use super::possible::Basis;
-use super::{AssertionResult, CompiledAssertion, Failure, Outcome};
+use super::possible::{self, Basis};
+use super::{AssertionResult, CompiledAssertion, Failure, Outcome, Remedy};
 use crate::lang::ast::{Claim, Comparator, Expr, ExprKind, Over, Quantifier};
 use crate::names;
 
@@ -16,7 +16,10 @@ pub(super) fn settle(
     if !result.is_final {
         let (is_final, wants_more) = outlook(result, assertion, basis);
         result.is_final = is_final;
-        result.wants_more = wants_more && !result.passes_now && !is_final;
+        if wants_more && !result.passes_now && !is_final {
+            let lacks_spans = basis.claim == possible::Claim::LacksSpans;
+            result.remedy = if lacks_spans { Remedy::MoreSpans } else { Remedy::OtherSpans };
+        }
     }
     if let Some(reason) = may_grow
         && !result.is_final
@@ -38,10 +41,17 @@ fn outlook(result: &AssertionResult, assertion: &CompiledAssertion, basis: &Basi
     by_number(result, assertion, selected)
 }
 
-/// Whether an assertion fails because there are too few spans, not because of those that were found.
-pub(super) fn lacks_spans(result: &AssertionResult, assertion: &CompiledAssertion, selected: usize) -> bool {
-    let (is_final, wants_more) = by_number(result, assertion, selected);
-    wants_more && !result.passes_now && !is_final
+/// What the spans that were found say about the claim of an assertion.
+pub(super) fn claim(
+    result: &AssertionResult,
+    assertion: &CompiledAssertion,
+    selected: usize,
+) -> possible::Claim {
+    match by_number(result, assertion, selected) {
+        _ if result.passes_now => possible::Claim::Holds,
+        (false, true) => possible::Claim::LacksSpans,
+        (true, _) | (_, false) => possible::Claim::Fails,
+    }
 }
 
 /// The outlook as far as only the number of spans changes.

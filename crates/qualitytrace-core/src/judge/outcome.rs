@@ -68,6 +68,18 @@ pub struct SpecResult {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// What could make an assertion pass that fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Remedy {
+    /// Nothing, or it passes.
+    #[default]
+    None,
+    /// Spans that change what it is read from.
+    OtherSpans,
+    /// More spans: there are too few.
+    MoreSpans,
+}
+
 /// The result of an assertion.
 #[derive(Debug, Clone)]
 pub struct AssertionResult {
@@ -79,10 +91,8 @@ pub struct AssertionResult {
     pub passes_now: bool,
     /// Whether no later span can change it.
     pub is_final: bool,
-    /// Whether it fails now, and more spans could make it pass.
-    pub wants_more: bool,
-    /// Whether it fails because there are too few spans, not because of those that were found.
-    pub lacks_spans: bool,
+    /// What could make it pass that fails now.
+    pub remedy: Remedy,
     /// One result for each selected span, or a single one that belongs to no span.
     pub results: Vec<SpanResult>,
     /// Attributes that were found under the name of another convention.
@@ -197,8 +207,7 @@ impl AssertionResult {
             outcome: Outcome::Failed(failure),
             passes_now: false,
             is_final: true,
-            wants_more: false,
-            lacks_spans: false,
+            remedy: Remedy::None,
             results,
             aliases: Vec::new(),
             diagnostics: Vec::new(),

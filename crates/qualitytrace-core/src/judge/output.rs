@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::assertion::is_about_count;
-use super::possible::{self, Basis};
+use super::possible::{self, Basis, Claim};
 use super::{Compiled, CompiledOutput, Options, OutputResult, sources};
 use crate::lang::{Context, Generator, Memory, Subject, TraceIndex, Variables};
 use crate::wait::Absence;
@@ -31,8 +31,7 @@ pub(super) fn run(
             grows_only,
             selected,
             is_about_each: false,
-            holds: result.is_read,
-            lacks_spans: !result.is_read,
+            claim: if result.is_read { Claim::Holds } else { Claim::LacksSpans },
             others: &others,
         };
         if let Some(absence) = missing(&basis, result.is_read, &options.absences) {

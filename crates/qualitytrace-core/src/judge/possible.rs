@@ -11,6 +11,17 @@ use crate::lang::ast::{
 use crate::names;
 use crate::wait::{Absence, Whose};
 
+/// What the spans that are here say about a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// It holds.
+    Holds,
+    /// It fails because of spans that were found.
+    Fails,
+    /// It fails because there are too few spans.
+    LacksSpans,
+}
+
 /// The spans that a value rests on.
 pub(super) struct Basis<'s> {
     /// The selection that it is read from.
@@ -21,10 +32,8 @@ pub(super) struct Basis<'s> {
     pub(super) selected: usize,
     /// Whether the value says the same of each span that was found, or their number.
     pub(super) is_about_each: bool,
-    /// Whether the claim holds with the spans that are here.
-    pub(super) holds: bool,
-    /// Whether the claim fails because there are too few spans, not because of those that were found.
-    pub(super) lacks_spans: bool,
+    /// What the spans that are here say.
+    pub(super) claim: Claim,
     /// Other selections.
     pub(super) others: &'s [&'s Selector],
 }
@@ -45,8 +54,8 @@ pub(super) fn is_closed(selector: &Selector) -> bool {
 pub(super) fn first<'a>(absences: &'a [Absence], basis: &Basis<'_>) -> Option<&'a Absence> {
     absences.iter().find(|absence| {
         // One more span can turn a claim that fails, whatever it says of those that were found.
-        let is_content = basis.is_about_each && basis.selected > 0 && basis.holds;
-        let is_asked = basis.lacks_spans || !matches!(absence.of, Whose::StillWorking(_));
+        let is_content = basis.is_about_each && basis.selected > 0 && basis.claim == Claim::Holds;
+        let is_asked = basis.claim == Claim::LacksSpans || !matches!(absence.of, Whose::StillWorking(_));
         is_asked
             && (matters(absence, basis.selector, basis.grows_only, is_content)
                 || matters_elsewhere(absence, basis.others))

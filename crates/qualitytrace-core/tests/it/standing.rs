@@ -2,7 +2,7 @@
 
 use qualitytrace_core::definition::{Output, Spec, Text};
 use qualitytrace_core::id::SpanId;
-use qualitytrace_core::judge::{Compiled, Options, Outcome};
+use qualitytrace_core::judge::{Compiled, Options, Outcome, Remedy};
 use qualitytrace_core::lang::{Generator, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Span, SpanKind, Trace};
@@ -41,7 +41,7 @@ fn check(selector: &str, assertion: &str, passes: bool, is_final: bool, wants_mo
     };
     let standing = test.standing(&trace(), &Variables::new(), &options).assertions[0];
     assert_eq!(
-        (standing.passes, standing.is_final, standing.wants_more),
+        (standing.passes, standing.is_final, standing.remedy != Remedy::None),
         (passes, is_final, wants_more),
         "{selector}: {assertion}"
     );
@@ -197,5 +197,29 @@ fn what_uses_an_output_is_final_when_the_output_is() {
         let test = Compiled::new(&[spec], &[output]);
         let standing = test.standing(&trace(), &Variables::new(), &options).assertions[0];
         assert_eq!(standing.is_final, is_final, "{selector}");
+    }
+}
+
+#[test]
+fn too_few_spans_are_told_from_wrong_ones() {
+    for (selector, assertion, expected) in [
+        ("span[name=\"a\"]", "attr:tracetest.selected_spans.count = 4", Remedy::MoreSpans),
+        ("span[name=\"a\"]", "attr:tracetest.selected_spans.count = 2", Remedy::None),
+        ("span[name=\"a\"]", "attr:tracetest.selected_spans.count != 3", Remedy::None),
+        ("span[name=\"b\"]", "attr:tracetest.selected_spans.count != 0", Remedy::MoreSpans),
+        ("span[name=\"b\"]", "attr:code = 200", Remedy::MoreSpans),
+        ("span[name=\"a\"]:first", "attr:code = 500", Remedy::OtherSpans),
+        ("span[name=\"a\"]", "any attr:code = 404", Remedy::MoreSpans),
+        ("span[name=\"a\"]", "attr:code = 200", Remedy::None),
+    ] {
+        let spec = Spec {
+            name: None,
+            selector: Text::from(selector),
+            within: None,
+            assertions: vec![Text::from(assertion)],
+        };
+        let options = Options::new(Generator::in_utc(Timestamp::from_nanos(1), 1));
+        let standing = Compiled::new(&[spec], &[]).standing(&trace(), &Variables::new(), &options);
+        assert_eq!(standing.assertions[0].remedy, expected, "{selector}: {assertion}");
     }
 }

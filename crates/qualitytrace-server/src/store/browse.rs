@@ -1,6 +1,6 @@
 //! Queries for browsing stored traces, newest first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
@@ -109,6 +109,18 @@ impl Store {
             let (test, variables) =
                 (row.try_get("test_id").map_err(&failed)?, row.try_get("variables").map_err(&failed)?);
             found.extend(TraceId::from_slice(&id).map(|id| (id, test, variables)));
+        }
+        Ok(found)
+    }
+
+    /// Returns those of these traces that runs have caused or named.
+    pub(crate) async fn traces_of_runs(&self, traces: &[TraceId]) -> Result<HashSet<TraceId>, Error> {
+        let failed = failed("look for the runs of traces");
+        let text = format!("SELECT DISTINCT trace_id FROM runs WHERE trace_id IN ({})", placeholders(traces));
+        let mut found = HashSet::new();
+        for row in self.of_traces(&text, traces).await.map_err(&failed)? {
+            let id: Vec<u8> = row.try_get("trace_id").map_err(&failed)?;
+            found.extend(TraceId::from_slice(&id));
         }
         Ok(found)
     }

@@ -4,6 +4,7 @@
 
 #![expect(clippy::print_stdout, reason = "the test says what came, right or inconclusive")]
 
+mod evidence;
 mod fleet;
 mod projects;
 
@@ -34,10 +35,16 @@ struct Came {
 
 /// Runs a test of `examples/node` as a user does.
 async fn run(fleet: &Fleet, test: &str, arguments: &[&str]) -> Came {
+    run_on(fleet, "orders", &examples().join("node/tests").join(test), arguments).await
+}
+
+/// Runs a test of the service that it calls.
+async fn run_on(fleet: &Fleet, called: &str, test: &Path, arguments: &[&str]) -> Came {
+    let address = format!("{}={}", called.to_uppercase(), fleet.url(called));
     let output = Command::new(program())
-        .current_dir(examples().join("node/tests"))
         // The project file would start the services itself.
-        .args(["run", test, "--project", "off", "--var", &format!("ORDERS={}", fleet.url("orders"))])
+        .args(["run", "--project", "off", "--var", &address])
+        .arg(test)
         .args(arguments)
         .output()
         .await
@@ -47,7 +54,14 @@ async fn run(fleet: &Fleet, test: &str, arguments: &[&str]) -> Came {
 }
 
 /// How sentences about a silent service, whose spans may be missing, continue.
-const SILENT: [&str; 4] = ["has sent nothing", "answered a call", "was heard", "delivers every"];
+const SILENT: [&str; 6] = [
+    "has sent nothing",
+    "has sent no span for it",
+    "answered a call",
+    "was heard",
+    "delivers every",
+    "may still work on this request",
+];
 
 impl Came {
     /// Checks that the verdict is right, or inconclusive with a sentence about one of these services.
@@ -95,7 +109,11 @@ impl Came {
 
     /// The sentence of the report about one of these silent services.
     fn sentence(&self, services: &[&str]) -> Option<&str> {
-        let sentences = || services.iter().flat_map(|name| SILENT.map(|verb| format!("{name} {verb}")));
+        let of_replicas = |name: &&str| format!("the processes of {name}");
+        let sentences = || {
+            let silent = services.iter().flat_map(|name| SILENT.map(|verb| format!("{name} {verb}")));
+            silent.chain(services.iter().map(of_replicas))
+        };
         self.text.lines().map(str::trim).find(|line| sentences().any(|sentence| line.contains(&sentence)))
     }
 }

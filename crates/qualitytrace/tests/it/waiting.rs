@@ -39,7 +39,7 @@ async fn no_run_passes_without_the_span_that_it_needs() {
     let runs = join_all((0..5).map(|_| client.start("t", false, false))).await;
     for run in &runs {
         let events = client.events(run).await;
-        assert_eq!(events.verdict(), "failed", "{events:?}");
+        assert_eq!(events.verdict(), "inconclusive", "{events:?}");
     }
 }
 
@@ -50,7 +50,7 @@ async fn a_span_that_comes_ten_seconds_late_corrects_the_verdict() {
     let runs = join_all((0..5).map(|_| client.start("t", false, false))).await;
     for run in &runs {
         let events = client.events(run).await;
-        assert_eq!(events.verdict(), "failed", "{events:?}");
+        assert_eq!(events.verdict(), "inconclusive", "{events:?}");
         assert_eq!(client.corrected(run, Duration::from_mins(1)).await.as_deref(), Some("passed"));
     }
 }

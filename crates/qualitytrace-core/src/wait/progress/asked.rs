@@ -27,8 +27,11 @@ impl Progress {
         let mut fails = false;
         for spec in undecided {
             let is_absent = self.is_asked_in_vain(outlook, spec, facts);
-            let is_open =
-                spec.services.is_empty() || spec.services.iter().any(|service| outlook.misses(service));
+            let is_open = if spec.services.is_empty() {
+                spec.within.is_none() || outlook.absences.iter().any(Absence::is_open)
+            } else {
+                spec.services.iter().any(|service| outlook.misses(service))
+            };
             fails |= is_absent && !is_open;
         }
         fails
@@ -63,7 +66,7 @@ impl Progress {
         }
         if closure.is_closed() {
             outlook.concluded(&closure);
-            return known.is_some();
+            return known.is_some() || within.is_some();
         }
         let until = closure.until.unwrap_or_else(|| facts.settled());
         outlook.expect(until);
@@ -111,7 +114,8 @@ impl Progress {
 
 /// What is said of spans that no run had and that nothing announces.
 fn unannounced(services: &BTreeSet<Arc<str>>) -> String {
-    let names: Vec<&str> = services.iter().map(|service| &**service).filter(|name| !name.is_empty()).collect();
+    let names: Vec<&str> =
+        services.iter().map(|service| &**service).filter(|name| !name.is_empty()).collect();
     let who = match names[..] {
         [] => "the services of this trace".to_owned(),
         [service] => service.to_owned(),

@@ -240,15 +240,15 @@ impl Progress {
 
     /// Whether other traces have shown what comes after each entry of this one: those that are this old.
     pub(super) fn entries_are_known(&self, age: Duration, facts: Facts<'_>) -> bool {
-        let is_entry =
-            |arrival: &&Arrival| matches!(arrival.kind, SpanKind::Server | SpanKind::Consumer);
+        let is_entry = |arrival: &&Arrival| matches!(arrival.kind, SpanKind::Server | SpanKind::Consumer);
         let mut entries = self.arrivals.iter().filter(is_entry).peekable();
         // A trace without an entry tells nothing.
-        entries.peek().is_some() && entries.all(|arrival| {
-            let service = facts.register.get(self.shape.text(arrival.service));
-            let name = self.shape.text(arrival.folded);
-            service.is_some_and(|service| service.entries.is_known(name, age, facts.now))
-        })
+        entries.peek().is_some()
+            && entries.all(|arrival| {
+                let service = facts.register.get(self.shape.text(arrival.service));
+                let name = self.shape.text(arrival.folded);
+                service.is_some_and(|service| service.entries.is_known(name, age, facts.now))
+            })
     }
 }
 

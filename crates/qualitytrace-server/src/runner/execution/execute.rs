@@ -60,8 +60,6 @@ pub(super) struct WaitPlan {
     pub(super) policy: Policy,
     /// How long a failure by absence is rechecked, if the profile says so.
     confirm: Option<Duration>,
-    /// How long the spans of a spec may take, if the profile says so.
-    within: Option<Duration>,
     is_awaited: bool,
     pull: Pulling,
     /// The event of its start, if it is awaited.
@@ -143,17 +141,9 @@ impl Execution {
     pub(super) async fn prepare_wait(&self, answered: &mut Answered) -> Result<WaitPlan, Error> {
         let Answered { stored, test, settings, arrivals, .. } = answered;
         let waiting = self.waiting(&stored.id, test, settings).await?;
-        let Some(Waiting { policy, prompt_settle, is_awaited, within, uninstrumented, confirm }) = waiting
-        else {
+        let Some(Waiting { policy, prompt_settle, is_awaited, uninstrumented, confirm }) = waiting else {
             let (policy, pull) = (self.policy, Pulling::Nothing);
-            return Ok(WaitPlan {
-                policy,
-                confirm: None,
-                within: None,
-                is_awaited: false,
-                pull,
-                event: None,
-            });
+            return Ok(WaitPlan { policy, confirm: None, is_awaited: false, pull, event: None });
         };
         let pull = self.pull(&stored.id, arrivals, !answered.is_attached).await?;
         arrivals.progress.know_uninstrumented(uninstrumented);
@@ -161,7 +151,7 @@ impl Execution {
         arrivals.progress.answered(answered.sent.end);
         arrivals.prompt_settle = prompt_settle;
         let event = is_awaited.then(|| RunEventKind::waiting(&policy, confirm));
-        Ok(WaitPlan { policy, confirm, within, is_awaited, pull, event })
+        Ok(WaitPlan { policy, confirm, is_awaited, pull, event })
     }
 
     /// Waits for the trace of an answered trigger, and judges it.
@@ -176,9 +166,9 @@ impl Execution {
         let Answered {
             stored, test, settings, variables, trigger, generator, mut arrivals, sent, reply, ..
         } = answered;
-        let WaitPlan { policy, confirm, within, is_awaited, mut pull, .. } = waiting;
+        let WaitPlan { policy, confirm, is_awaited, mut pull, .. } = waiting;
         let TriggerSpan { id, trace, start, end } = sent;
-        let judge = Judge::compile(&test, &variables, generator).with_within(within);
+        let judge = Judge::compile(&test, &variables, generator).with_within(policy.within);
         let root = sent.to_span(&reply);
         let waited = if is_awaited {
             let poll = Poll { run: run_span, test: &stored.id, trace, span: id, root: &root };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use qualitytrace_core::definition::Test;
-use qualitytrace_core::judge::{self, Compiled, Failure, Options};
+use qualitytrace_core::judge::{self, Compiled, Failure, Options, Remedy};
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::{Absence, Standing, Undecided};
@@ -60,8 +60,8 @@ impl Judge {
         let all_for_good = outputs_stand && standings.iter().all(|standing| standing.is_final);
         // Whether each open spec lacks spans.
         let mut open: BTreeMap<usize, bool> = BTreeMap::new();
-        for standing in standings.iter().filter(|standing| standing.wants_more) {
-            *open.entry(standing.spec).or_default() |= standing.lacks_spans;
+        for standing in standings.iter().filter(|standing| standing.remedy != Remedy::None) {
+            *open.entry(standing.spec).or_default() |= standing.remedy == Remedy::MoreSpans;
         }
         let undecided = open.into_iter().map(|(spec, lacks_spans)| Undecided {
             name: self.title(spec),

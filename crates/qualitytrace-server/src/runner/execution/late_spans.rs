@@ -268,7 +268,6 @@ impl Execution {
         let waiting = self.waiting(&run.test, &test, &settings).await?;
         let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
         let confirm = waiting.as_ref().and_then(|waiting| waiting.confirm).unwrap_or(CONFIRM);
-        let within = waiting.as_ref().and_then(|waiting| waiting.within);
         let history = self.learning.history(&run.test).await?;
         let mut arrivals = self.arrivals(run.trace, begin, history);
         arrivals
@@ -279,7 +278,7 @@ impl Execution {
         let variables = Variables::shown(&run.variables);
         let generator = Generator::in_utc(clock::now(), rand::random());
         Ok(Some(Judged {
-            judge: Judge::compile(&test, &variables, generator).with_within(within),
+            judge: Judge::compile(&test, &variables, generator).with_within(policy.within),
             redactor: redactor_of_trace(&self.store, run.trace).await?,
             root,
             arrivals,

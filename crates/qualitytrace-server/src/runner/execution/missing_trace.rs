@@ -4,7 +4,8 @@
 //! |---|---|
 //! | nothing from any service | the system under test does not reach this server |
 //! | a span for the same request at the same time, in another trace | it does not continue the trace of the request |
-//! | other spans | the service that answered sends no spans, or does not continue its trace |
+//! | spans whose `tracestate` gives a sampling threshold | this trace was not sampled |
+//! | other spans | the service that answered sends no spans, does not sample, or does not continue its trace |
 //! | metrics or logs only | no spans are exported |
 
 use std::collections::BTreeSet;
@@ -51,6 +52,21 @@ struct UnlinkedTrace {
     is_root: bool,
 }
 
+/// What arrived since a request was sent.
+#[derive(Debug, Default)]
+struct Meanwhile {
+    unlinked_trace: Option<UnlinkedTrace>,
+    sampling: Option<Sampling>,
+}
+
+/// The sampling of a service, as its spans tell.
+#[derive(Debug)]
+struct Sampling {
+    service: String,
+    /// The share of the traces that are sampled.
+    share: f64,
+}
+
 impl Execution {
     /// Explains why no span arrived for a request, and what to do, in a sentence.
     pub(super) async fn explain_missing_trace(&self, request: Request<'_>) -> String {
@@ -64,33 +80,43 @@ impl Execution {
             return silence(&self.config.get(), &services, since);
         }
         // A failed search adds nothing; the diagnosis uses what is known already.
-        let unlinked_trace = self.unlinked_trace(request).await.unwrap_or_default();
-        match unlinked_trace {
-            Some(unlinked_trace) => unlinked_trace.told(request.trace),
-            None => others(&heard, request.start),
+        match self.meanwhile(request).await.unwrap_or_default() {
+            Meanwhile { unlinked_trace: Some(unlinked_trace), .. } => unlinked_trace.told(request.trace),
+            Meanwhile { sampling: Some(sampling), .. } => sampling.told(),
+            Meanwhile { .. } => others(&heard, request.start),
         }
     }
 
-    /// Finds a span that arrived since the request was sent and seems to answer it, in another trace.
-    async fn unlinked_trace(&self, request: Request<'_>) -> Result<Option<UnlinkedTrace>, store::Error> {
-        let Some(wanted) = Wanted::of(request.trigger) else { return Ok(None) };
+    /// Looks at what arrived since the request was sent, in traces that no run has caused: for a span that seems to answer it,
+    /// and for the share of traces that are sampled.
+    async fn meanwhile(&self, request: Request<'_>) -> Result<Meanwhile, store::Error> {
+        let wanted = Wanted::of(request.trigger);
         let latest = clock::now() + CLOCK_ERROR;
         let arrivals = self.store.arrivals_before(latest, LOOKED_AT).await?;
-        let since =
-            arrivals.into_iter().filter(|(trace, at)| *at >= request.start && *trace != request.trace);
-        let times: Vec<Timestamp> = since.map(|(_, at)| at).collect();
+        let since: Vec<(TraceId, Timestamp)> = arrivals
+            .into_iter()
+            .filter(|(trace, at)| *at >= request.start && *trace != request.trace)
+            .collect();
+        let traces: Vec<TraceId> = since.iter().map(|(trace, _)| *trace).collect();
+        let of_runs = self.store.traces_of_runs(&traces).await?;
+        let times: Vec<Timestamp> = since.iter().map(|(_, at)| *at).collect();
+        let mut meanwhile = Meanwhile::default();
         for (trace, arrival) in self.source.arrivals(&times, LOOKED_AT_BYTES).await? {
-            let found = arrival.spans.iter().flatten().find(|span| wanted.is_answered_by(span, request));
-            if let Some(span) = found.filter(|_| trace != request.trace) {
-                return Ok(Some(UnlinkedTrace {
-                    trace,
-                    name: span.name.to_string(),
-                    service: span.service().to_owned(),
-                    is_root: span.parent.is_none(),
-                }));
+            for span in arrival.spans.iter().flatten() {
+                meanwhile.sampling = meanwhile.sampling.or_else(|| Sampling::of(span));
+                let is_answer = || wanted.as_ref().is_some_and(|wanted| wanted.is_answered_by(span, request));
+                if trace != request.trace && !of_runs.contains(&trace) && is_answer() {
+                    let unlinked_trace = UnlinkedTrace {
+                        trace,
+                        name: span.name.to_string(),
+                        service: span.service().to_owned(),
+                        is_root: span.parent.is_none(),
+                    };
+                    return Ok(Meanwhile { unlinked_trace: Some(unlinked_trace), ..meanwhile });
+                }
             }
         }
-        Ok(None)
+        Ok(meanwhile)
     }
 }
 
@@ -101,7 +127,7 @@ fn silence(config: &Config, services: &[ServiceView], since: Option<Timestamp>) 
         let ago = clock::now().since(at).as_secs();
         return format!(
             "nothing has arrived since the request was sent; {name} was heard last, {ago} s ago: check that the system \
-             under test still runs and exports to this server"
+             under test still exports to this server, and samples this trace (OTEL_TRACES_SAMPLER=parentbased_always_on)"
         );
     }
     let since = since.map(|since| clock::now().since(since).as_secs()).filter(|seconds| *seconds > 0);
@@ -144,9 +170,42 @@ fn others(heard: &[&ServiceView], start: Timestamp) -> String {
     }
     format!(
         "other traces came meanwhile (from {}), and none of their spans is about this request: the service that answers it \
-         sends no spans to this server, or does not take over the `traceparent` header",
+         sends no spans to this server, does not sample them (OTEL_TRACES_SAMPLER=parentbased_always_on does), or does not take \
+         over the `traceparent` header",
         names(senders)
     )
+}
+
+impl Sampling {
+    /// The sampling that a span tells of; `None` if all traces are sampled.
+    fn of(span: &Span) -> Option<Self> {
+        let share = sampled_share(&span.trace_state).filter(|share| *share < 1.0)?;
+        Some(Self { service: span.service().to_owned(), share })
+    }
+
+    fn told(&self) -> String {
+        let Self { service, share } = self;
+        let service = if service.is_empty() { "the system under test" } else { service };
+        format!(
+            "{service} samples 1 in {:.0} traces, as the `tracestate` of its spans tells, and this one most likely was not: set \
+             OTEL_TRACES_SAMPLER=parentbased_always_on where the trace begins",
+            1.0 / share
+        )
+    }
+}
+
+/// Reads the share of sampled traces from a `tracestate`: OpenTelemetry writes the threshold below which traces are dropped as
+/// `th`, the first of 14 hexadecimal digits.
+#[expect(clippy::cast_precision_loss, reason = "the share is told, rounded")]
+fn sampled_share(trace_state: &str) -> Option<f64> {
+    let own = trace_state.split(',').find_map(|vendor| vendor.trim().strip_prefix("ot="))?;
+    let threshold = own.split(';').find_map(|value| value.strip_prefix("th:"))?;
+    if threshold.is_empty() || threshold.len() > 14 {
+        return None;
+    }
+    let dropped = u64::from_str_radix(threshold, 16).ok()?;
+    let all = 1_u64 << (4 * threshold.len());
+    Some((all - dropped) as f64 / all as f64)
 }
 
 impl UnlinkedTrace {
@@ -289,6 +348,21 @@ mod tests {
             ("/", "/", true),
         ] {
             assert_eq!(is_routed(route, path), expected, "{route} {path}");
+        }
+    }
+
+    #[test]
+    fn the_threshold_of_a_tracestate_tells_the_share_of_sampled_traces() {
+        for (trace_state, expected) in [
+            ("ot=th:c", Some(0.25)),
+            ("vendor=1, ot=rv:6e6d1a75832a2f;th:e", Some(0.125)),
+            ("ot=th:0", Some(1.0)),
+            ("ot=th:", None),
+            ("ot=th:xyz", None),
+            ("ot=th:0123456789abcdef", None),
+            ("", None),
+        ] {
+            assert_eq!(sampled_share(trace_state), expected, "{trace_state}");
         }
     }
 

@@ -27,8 +27,6 @@ pub(super) struct Waiting {
     pub(super) prompt_settle: Option<Duration>,
     /// Whether the verdict waits for the trace; otherwise it is judged as it arrives.
     pub(super) is_awaited: bool,
-    /// How long after the rest of the trace the spans of a spec may end, where the spec does not say.
-    pub(super) within: Option<Duration>,
     /// Services that send no spans.
     pub(super) uninstrumented: Arc<[String]>,
     /// How long a failure by absence is rechecked before it is reported, if the profile says so.
@@ -63,10 +61,6 @@ impl Execution {
             prompt_settle: limits.prompt_settle.filter(|_| !has_settle),
             is_awaited: profile.as_ref().is_none_or(|profile| profile.strategy != Strategy::NoPolling),
             policy: profile.as_ref().map_or(self.policy, |profile| policy(&self.policy, profile)),
-            within: profile
-                .as_ref()
-                .and_then(|profile| profile.within.as_ref())
-                .map(|within| within.duration),
             uninstrumented: known,
             confirm: profile.and_then(|profile| profile.confirm).map(|confirm| confirm.duration),
         }))
@@ -136,6 +130,9 @@ fn policy(base: &Policy, profile: &PollingProfile) -> Policy {
     }
     if let Some(settle) = &profile.settle {
         policy.settle = settle.duration;
+    }
+    if let Some(within) = &profile.within {
+        policy.within = Some(within.duration);
     }
     // A short timeout also bounds the settle time: its user prefers an early verdict.
     policy.settle = policy.settle.min(policy.timeout * 3 / 4);

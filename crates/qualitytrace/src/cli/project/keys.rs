@@ -134,6 +134,7 @@ pub(super) const KEYS: &[Key] = &[
     key("quiet", Takes::Text),
     key("settle", Takes::Text),
     key("timeout", Takes::Text),
+    key("within", Takes::Text),
     key("confirm", Takes::Text),
     key("uninstrumented", Takes::List),
     key("learned", Takes::File),

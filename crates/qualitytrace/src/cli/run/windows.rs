@@ -20,6 +20,9 @@ pub(super) struct Windows {
     /// The longest wait for a trace, like 1m
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<Duration>,
+    /// How long after the rest of a trace the spans of a spec may end that says nothing about it, like 30s
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    within: Option<Duration>,
 }
 
 impl Windows {
@@ -28,6 +31,7 @@ impl Windows {
             quiet: self.quiet.unwrap_or(Policy::DEFAULT.quiet),
             settle: self.settle.unwrap_or(Policy::DEFAULT.settle),
             timeout: self.timeout.unwrap_or(Policy::DEFAULT.timeout),
+            within: self.within.or(Policy::DEFAULT.within),
         }
     }
 
@@ -56,8 +60,7 @@ impl Windows {
             _ => format!("{}ns", time.as_nanos()),
         };
         let periodic = profile.entry("periodic").or_insert_with(|| Value::Object(Map::new()));
-        let windows = [("quiet", self.quiet), ("settle", self.settle), ("timeout", self.timeout)];
-        for (name, window) in windows {
+        for (name, window) in self.given() {
             let is_said = of_tests && !periodic[name].is_null();
             if let Some(window) = window.filter(|_| !is_said) {
                 periodic[name] = text(window).into();
@@ -66,7 +69,13 @@ impl Windows {
     }
 
     pub(super) fn are_given(&self) -> bool {
-        self.quiet.is_some() || self.settle.is_some() || self.timeout.is_some()
+        self.given().iter().any(|(_, window)| window.is_some())
+    }
+
+    /// The windows by their names in a polling profile.
+    fn given(&self) -> [(&'static str, Option<Duration>); 4] {
+        let Self { quiet, settle, timeout, within } = *self;
+        [("quiet", quiet), ("settle", settle), ("timeout", timeout), ("within", within)]
     }
 }
 

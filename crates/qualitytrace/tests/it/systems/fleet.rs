@@ -1,4 +1,6 @@
-//! Orders, billing and stock of `examples/`, as separate processes with the defaults of their SDKs.
+//! Orders, billing, stock and mail of `examples/`, as separate processes with the defaults of their SDKs.
+
+mod balancer;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,12 +14,17 @@ use tokio::process::{Child, Command};
 /// A variable of one service: the service, the name and the value.
 pub(super) type Variable = (&'static str, &'static str, &'static str);
 
+/// The services that call each other; the first is called by tests.
+const ORDERING: [&str; 3] = ["orders", "billing", "stock"];
+
 /// The services of one system. They are stopped on drop.
 pub(super) struct Fleet {
     installed: PathBuf,
     endpoint: String,
+    /// Where each service is called.
     ports: HashMap<&'static str, u16>,
     services: HashMap<&'static str, Service>,
+    replicas: Vec<Service>,
 }
 
 struct Service {
@@ -42,22 +49,44 @@ pub(super) fn examples() -> PathBuf {
 }
 
 impl Fleet {
-    /// Starts all three, and waits until each answers. They export to `endpoint`.
+    /// Starts those that order, and waits until each answers. They export to `endpoint`.
     pub(super) async fn start(installed: &Path, endpoint: &str, variables: &[Variable]) -> Self {
-        let ports = ["orders", "billing", "stock"].map(|name| (name, qualitytrace_testing::port()));
+        Self::of(installed, endpoint, &ORDERING, variables).await
+    }
+
+    /// Starts these services, and waits until each answers.
+    pub(super) async fn of(
+        installed: &Path,
+        endpoint: &str,
+        names: &[&'static str],
+        variables: &[Variable],
+    ) -> Self {
         let mut fleet = Self {
             installed: installed.to_owned(),
             endpoint: endpoint.to_owned(),
-            ports: ports.into(),
+            ports: names.iter().map(|name| (*name, qualitytrace_testing::port())).collect(),
             services: HashMap::new(),
+            replicas: Vec::new(),
         };
-        for name in ["stock", "billing", "orders"] {
+        for name in names {
             fleet.spawn(name, variables);
         }
-        for name in ["stock", "billing", "orders"] {
+        for name in names {
             fleet.answers(name).await;
         }
         fleet
+    }
+
+    /// Starts a second process of one service with these variables, and a load balancer in front of both, which callers use
+    /// from now on.
+    pub(super) async fn replicate(&mut self, name: &'static str, variables: &[Variable]) {
+        let (first, second) = (self.ports[name], qualitytrace_testing::port());
+        let replica = self.process(name, second, variables);
+        replica.answers(name, second).await;
+        self.replicas.push(replica);
+        let balancer = balancer::start([first, second]).await;
+        self.ports.insert(name, balancer);
+        self.restart("orders", variables).await;
     }
 
     /// Restarts one service with these variables.
@@ -82,24 +111,24 @@ impl Fleet {
     }
 
     async fn answers(&self, name: &str) {
-        let url = format!("{}/healthz", self.url(name));
-        let client = crate::client();
-        eventually(DEADLINE, format!("{name} answers"), async || {
-            let answer = client.get(&url).send().await;
-            let is_well = answer.is_ok_and(|answer| answer.status().is_success());
-            if is_well { Ok(()) } else { Err(format!("{:?}", self.services[name].said)) }
-        })
-        .await;
+        self.services[name].answers(name, self.ports[name]).await;
     }
 
     fn spawn(&mut self, name: &'static str, variables: &[Variable]) {
-        let mut command = self.command(name);
+        let service = self.process(name, self.ports[name], variables);
+        self.services.insert(name, service);
+    }
+
+    fn process(&self, name: &str, port: u16, variables: &[Variable]) -> Service {
+        let mut command = self.command(name, port);
         for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("OTEL_")) {
             command.env_remove(key);
         }
         command.env("OTEL_SERVICE_NAME", name).env("OTEL_EXPORTER_OTLP_ENDPOINT", &self.endpoint);
-        command.env("PORT", self.ports[name].to_string());
-        command.env("BILLING_URL", self.url("billing")).env("STOCK_URL", self.url("stock"));
+        command.env("PORT", port.to_string());
+        for (variable, called) in [("BILLING_URL", "billing"), ("STOCK_URL", "stock")] {
+            command.envs(self.ports.contains_key(called).then(|| (variable, self.url(called))));
+        }
         command.envs(variables.iter().filter(|(of, ..)| *of == name).map(|(_, key, value)| (key, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{name} cannot be started: {error}"));
@@ -111,11 +140,11 @@ impl Fleet {
                 heard.lock().unwrap().push(line);
             }
         });
-        self.services.insert(name, Service { _child: child, said });
+        Service { _child: child, said }
     }
 
     /// The command of a service: as its page says, with dependencies from the cache instead of its folder.
-    fn command(&self, name: &str) -> Command {
+    fn command(&self, name: &str, port: u16) -> Command {
         let examples = examples();
         match name {
             "orders" => {
@@ -130,12 +159,33 @@ impl Fleet {
                 let mut python = Command::new("python3");
                 python.arg(packages.join("bin/opentelemetry-instrument"));
                 python.args(["python3", "-m", "flask", "--app", "billing", "run", "--port"]);
-                python.arg(self.ports[name].to_string());
+                python.arg(port.to_string());
                 python.env("PYTHONPATH", packages).env("PYTHONDONTWRITEBYTECODE", "1");
                 python.current_dir(examples.join("python"));
                 python
             }
+            "mail" => {
+                let mut java = Command::new("java");
+                java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
+                let agent = self.installed.join("java/opentelemetry-javaagent.jar");
+                java.arg(format!("-javaagent:{}", agent.display()));
+                java.arg("-cp").arg(self.installed.join("java")).arg("Mail");
+                java
+            }
             _ => Command::new(self.installed.join("go/stock")),
         }
+    }
+}
+
+impl Service {
+    /// Waits until it answers.
+    async fn answers(&self, name: &str, port: u16) {
+        let client = crate::client();
+        eventually(DEADLINE, format!("{name} answers"), async || {
+            let answer = client.get(format!("http://127.0.0.1:{port}/healthz")).send().await;
+            let is_well = answer.is_ok_and(|answer| answer.status().is_success());
+            if is_well { Ok(()) } else { Err(format!("{:?}", self.said)) }
+        })
+        .await;
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use qualitytrace_core::definition::Spec;
 use qualitytrace_core::id::TraceId;
-use qualitytrace_core::judge::{self, Compiled, Options};
+use qualitytrace_core::judge::{self, Compiled, Options, Remedy};
 use qualitytrace_core::lang::{Generator, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace};
@@ -96,11 +96,11 @@ impl Claim {
             self.compiled.standing(trace, &Variables::new(), &self.options);
         let fails = assertions.iter().any(|standing| standing.is_final && !standing.passes);
         let stands = outputs_stand && assertions.iter().all(|standing| standing.is_final);
-        let wants_more = assertions.iter().any(|standing| standing.wants_more);
+        let wants_more = assertions.iter().any(|standing| standing.remedy != Remedy::None);
         let undecided = wants_more.then(|| Undecided {
             name: self.selector.clone(),
             services: self.compiled.services(&self.compiled.specs[0]),
-            lacks_spans: assertions.iter().any(|standing| standing.lacks_spans),
+            lacks_spans: assertions.iter().any(|standing| standing.remedy == Remedy::MoreSpans),
             within: self.within,
         });
         Standing { undecided: undecided.into_iter().collect(), is_final: fails || stands }
