@@ -52,6 +52,7 @@ export interface Mounted {
   mark: (text: string, diagnostics: readonly Diagnostic[]) => void;
   /** Moves the cursor to an offset, and the focus to the editor. */
   goTo: (offset: number) => void;
+  focus: () => void;
   remove: () => void;
 }
 
@@ -88,6 +89,7 @@ export function mount(parent: HTMLElement, options: Options): Mounted {
       view.dispatch({ selection: { anchor: Math.min(offset, view.state.doc.length) }, scrollIntoView: true });
       view.focus();
     },
+    focus: () => view.focus(),
     remove: () => view.destroy(),
   };
 }

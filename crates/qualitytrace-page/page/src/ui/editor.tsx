@@ -3,6 +3,7 @@
  * loaded, the text is in a plain field; what is typed there stays.
  */
 import { type RefObject, useEffect, useId, useLayoutEffect, useRef, useState } from "react";
+import { flushSync } from "react-dom";
 import { lineAndColumn } from "../text/change";
 import type { Offer } from "../text/completion";
 import type { Language, Mounted } from "./code-mirror";
@@ -66,7 +67,7 @@ export function Editor(props: Props) {
       complete: async (...asked) => (await latest.current.complete?.(...asked)) ?? [],
     });
     mounted.current = editor;
-    if (left.current.isFocused) editor.goTo(left.current.head);
+    if (left.current.isFocused) editor.focus();
     return () => editor.remove();
   }, [library, name, help, hint, isReadOnly, lines, left]);
 
@@ -140,7 +141,8 @@ function useLibrary(field: RefObject<HTMLTextAreaElement | null>) {
         const isFocused = document.activeElement === current;
         left.current = { anchor: current.selectionStart, head: current.selectionEnd, isFocused };
       }
-      setLibrary(loaded);
+      // At once: what is selected or focused until the editor is there would be lost.
+      flushSync(() => setLibrary(loaded));
     };
     const whenWritten = (loaded: Library) => {
       // A character that is being composed of several keys belongs to the field it was begun in.
