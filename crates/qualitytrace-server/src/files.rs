@@ -3,7 +3,7 @@
 //! A name may lead to a pipe that never ends, to a device, or to a file of the system that has more than it says. Only
 //! regular files are read, and no more of them than a limit.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -48,17 +48,17 @@ impl AllowedFiles {
 
 /// Reads a regular file of at most `limit` bytes. Blocks.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let irregular = || io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file");
     // Some devices act when they are opened.
-    if !path.metadata()?.is_file() {
-        return Err(irregular());
-    }
+    regular(&path.metadata()?)?;
     let file = open(path)?;
     // The name may lead elsewhere by now.
-    if !file.metadata()?.is_file() {
-        return Err(irregular());
-    }
+    regular(&file.metadata()?)?;
     bounded(file, limit)
+}
+
+/// Reads what the user of this machine gives, which may be a pipe of a shell. Blocks.
+pub fn read_or_pipe(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    bounded(File::open(path)?, limit)
 }
 
 /// Reads the text of a regular file of at most `limit` bytes. Blocks.
@@ -68,7 +68,7 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
 
 /// Reads the text of what the operator gives to the server, which may be a pipe of a shell. Blocks.
 pub(crate) fn read_text_or_pipe(path: &Path) -> io::Result<String> {
-    text(bounded(File::open(path)?, OWN_BYTES)?)
+    text(read_or_pipe(path, OWN_BYTES)?)
 }
 
 /// Reads a regular file of at most `limit` bytes on a thread that may wait.
@@ -81,6 +81,14 @@ pub(crate) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+fn regular(found: &Metadata) -> io::Result<()> {
+    if found.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let message = "it is no regular file, and a pipe or a device may never end";
+    found.is_file().then_some(()).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
 fn bounded(file: File, limit: u64) -> io::Result<Vec<u8>> {
@@ -130,7 +138,7 @@ mod tests {
         fs::write(&file, "0123456789").unwrap();
         check(read(&file, 10), Ok("0123456789"));
         check(read(&file, 9), Err(io::ErrorKind::FileTooLarge));
-        check(read(folder.path(), 9), Err(io::ErrorKind::InvalidInput));
+        check(read(folder.path(), 9), Err(io::ErrorKind::IsADirectory));
         check(read(&folder.path().join("none"), 9), Err(io::ErrorKind::NotFound));
     }
 

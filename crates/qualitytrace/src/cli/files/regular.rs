@@ -1,10 +1,9 @@
 //! Reading of files that a folder, a definition or a user names: regular ones, within a bound.
-//!
-//! A named pipe would keep the reader waiting until somebody writes into it, and a device has no end.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
+
+use qualitytrace_server::files;
 
 /// The largest file that is read: longer than any definition or trace that a server takes.
 const MAX_BYTES: u64 = 256 << 20;
@@ -18,34 +17,9 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
 
 /// Reads a file.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 256 MiB"));
-    }
-    Ok(bytes)
-}
-
-fn open(path: &Path) -> io::Result<File> {
     if OPEN_FILES.iter().any(|folder| path.starts_with(folder)) {
-        return File::open(path);
+        files::read_or_pipe(path, MAX_BYTES)
+    } else {
+        files::read(path, MAX_BYTES)
     }
-    let mut options = OpenOptions::new();
-    options.read(true);
-    // Opening a pipe must not wait for its other end. Reads of regular files do not know this flag.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(
-        &mut options,
-        rustix::fs::OFlags::NONBLOCK.bits().cast_signed(),
-    );
-    let file = options.open(path)?;
-    let found = file.metadata()?;
-    if found.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    if !found.is_file() {
-        let message = "it is no regular file, and a pipe or a device may never end";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-    }
-    Ok(file)
 }
