@@ -11,12 +11,16 @@ use qualitytrace_server::data_store::Recorded;
 use qualitytrace_server::ingest::Budget;
 use qualitytrace_server::otlp::wire::split_traces;
 
-const STORES: [(Recorded, &str); 5] = [
+const STORES: [(Recorded, &str); 9] = [
     (Recorded::Tempo, "application/json"),
     (Recorded::Tempo, "application/protobuf"),
     (Recorded::OpenSearch, "application/json"),
     (Recorded::ElasticApm, "application/json"),
     (Recorded::SignalFx, "application/json"),
+    (Recorded::ClickHouse, "application/json"),
+    (Recorded::Azure, "application/json"),
+    (Recorded::SumoLogic, "application/json"),
+    (Recorded::XRay, "application/json"),
 ];
 
 fuzz_target!(|input: &[u8]| {

@@ -17,6 +17,7 @@ mod opensearch;
 mod otlp_json;
 mod pull;
 mod received;
+mod recorded;
 mod search;
 mod signalfx;
 mod spans;
@@ -30,8 +31,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use qualitytrace_core::definition::source::Source;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
@@ -40,7 +39,7 @@ use self::answers::Answers;
 use self::azure::Azure;
 use self::clickhouse::ClickHouse;
 use self::jaeger::Jaeger;
-use self::search::{Layout, Page, Search};
+use self::search::{Layout, Search};
 use self::signalfx::SignalFx;
 use self::sumo_logic::SumoLogic;
 use self::tempo::Tempo;
@@ -49,7 +48,6 @@ use self::xray::XRay;
 use self::zipkin::Zipkin;
 use crate::budget::Budget;
 use crate::config::Live;
-use crate::decode::{Allowance, DecodeError};
 use crate::files::AllowedFiles;
 use crate::provision::data_store_files;
 use crate::trigger::{Endpoint, Failure, Gate, Reason};
@@ -58,6 +56,7 @@ pub(crate) use self::connection::{Checked, Progress as ConnectionProgress};
 pub(crate) use self::error::FetchError;
 pub(crate) use self::pull::{Polled, Pull};
 use self::received::Received;
+pub use self::recorded::Recorded;
 
 /// Requests to one store at one time, of all runs.
 const CONCURRENCY: usize = 8;
@@ -286,36 +285,6 @@ impl DataStore {
                 return Ok((permit, asked.elapsed()));
             }
         }
-    }
-}
-
-/// The answers of data stores, converted without a connection: for tests against recorded answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recorded {
-    /// Tempo over HTTP.
-    Tempo,
-    /// A page of an OpenSearch index.
-    OpenSearch,
-    /// A page of an Elastic APM index.
-    ElasticApm,
-    /// A segment of SignalFx.
-    SignalFx,
-}
-
-impl Recorded {
-    /// Converts the body of an answer to spans.
-    pub fn read(self, content_type: &str, body: Bytes) -> Result<ExportTraceServiceRequest, String> {
-        let room = &mut Allowance::new(u64::MAX);
-        let read =
-            match self {
-                Self::Tempo => tempo::read(content_type, body, room),
-                Self::OpenSearch => Page::read(&body, room)
-                    .and_then(|page| Layout::OpenSearch.read(page.into_documents(), room)),
-                Self::ElasticApm => Page::read(&body, room)
-                    .and_then(|page| Layout::ElasticApm.read(page.into_documents(), room)),
-                Self::SignalFx => signalfx::read(&body, room),
-            };
-        read.map_err(|error: DecodeError| error.to_string())
     }
 }
 

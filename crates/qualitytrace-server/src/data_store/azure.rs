@@ -132,11 +132,7 @@ impl Azure {
         if !received.is_new(&answer.body) {
             return Ok(());
         }
-        let read = |body: Bytes, lease: &mut Lease| {
-            let mut tables: Tables = decode::json(&body, lease)?;
-            let error = tables.error.take();
-            Ok((error, read(tables, lease)?))
-        };
+        let read = |body: Bytes, lease: &mut Lease| read(&body, lease);
         let ((error, spans), _lease) = self.http.decode(answer, read).await?;
         if let Some(error) = error {
             let failure = Failure::at(self.endpoint(), Reason::TooLarge, &error.to_string());
@@ -166,9 +162,19 @@ impl Azure {
     }
 }
 
+/// Reads an answer: why it has a part of the rows, and the spans.
+pub(super) fn read(
+    body: &[u8],
+    room: &mut impl Room,
+) -> Result<(Option<Value>, ExportTraceServiceRequest), DecodeError> {
+    let mut tables: Tables = decode::json(body, room)?;
+    let error = tables.error.take();
+    Ok((error, spans(tables, room)?))
+}
+
 /// Converts the rows of an answer. Log lines, exceptions, custom events and whatever else has no id are events of the
 /// span that they name as their parent.
-fn read(answer: Tables, room: &mut impl Room) -> Result<ExportTraceServiceRequest, DecodeError> {
+fn spans(answer: Tables, room: &mut impl Room) -> Result<ExportTraceServiceRequest, DecodeError> {
     let mut events: BTreeMap<Vec<u8>, Vec<Event>> = BTreeMap::new();
     let mut spans = Vec::new();
     for table in answer.tables {

@@ -20,7 +20,7 @@ use super::http::{Answer, Http, Settings};
 use super::received::Received;
 use super::spans::kind;
 use crate::budget::Lease;
-use crate::decode;
+use crate::decode::{self, DecodeError, Room};
 use crate::trace_files::collected::{self, Collected};
 use crate::trace_files::ids;
 use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
@@ -93,6 +93,23 @@ struct Row {
     link_attributes: Vec<Map<String, Value>>,
 }
 
+/// The spans of one answer.
+pub(super) struct Page {
+    count: usize,
+    /// The id of the last one.
+    last: Option<String>,
+    pub(super) spans: ExportTraceServiceRequest,
+}
+
+impl Page {
+    /// Reads an answer: one document on each line.
+    pub(super) fn read(body: &[u8], room: &mut impl Room) -> Result<Self, DecodeError> {
+        let rows: Vec<Row> = decode::json_documents(body, room)?;
+        let (count, last) = (rows.len(), rows.last().map(|row| row.span_id.clone()));
+        Ok(Self { count, last, spans: spans(rows)? })
+    }
+}
+
 impl ClickHouse {
     /// Creates the client.
     pub(super) fn new(table: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
@@ -119,13 +136,8 @@ impl ClickHouse {
         loop {
             let answer = self.ask(&trace, &after).await?;
             let is_new = received.is_new(&answer.body);
-            let read = |body: Bytes, lease: &mut Lease| {
-                // One document on each line.
-                let rows: Vec<Row> = decode::json_documents(&body, lease)?;
-                let (count, last) = (rows.len(), rows.last().map(|row| row.span_id.clone()));
-                Ok((count, last, spans(rows)?))
-            };
-            let ((count, last, spans), _lease) = self.http.decode(answer, read).await?;
+            let read = |body: Bytes, lease: &mut Lease| Page::read(&body, lease);
+            let (Page { count, last, spans }, _lease) = self.http.decode(answer, read).await?;
             if is_new {
                 received.add(spans).await?;
             }

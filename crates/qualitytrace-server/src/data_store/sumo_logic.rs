@@ -19,6 +19,7 @@ use super::http::{Answer, Http, MAX_PAGES, Settings};
 use super::received::Received;
 use super::spans::{kind, rfc3339};
 use crate::budget::Lease;
+use crate::decode::{self, DecodeError, Room};
 use crate::trace_files::collected::{self, Collected, ScopeName};
 use crate::trace_files::ids;
 use crate::trigger::{Certificates, Endpoint, Failure, Gate};
@@ -188,6 +189,19 @@ impl SumoLogic {
         let request = self.http.request(Method::GET, path).query(query);
         self.http.send(request.basic_auth(&self.access_id, Some(&self.access_key))).await
     }
+}
+
+/// A span, with what is told of it in two answers.
+#[derive(Deserialize)]
+struct Whole {
+    summary: Summary,
+    details: Details,
+}
+
+/// Reads a span and its details.
+pub(super) fn read(body: &[u8], room: &mut impl Room) -> Result<ExportTraceServiceRequest, DecodeError> {
+    let Whole { summary, details } = decode::json(body, room)?;
+    Ok(span(summary, details)?)
 }
 
 /// Converts a span.

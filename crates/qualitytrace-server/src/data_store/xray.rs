@@ -3,7 +3,7 @@
 mod batch;
 mod machine;
 mod profile;
-mod segment;
+pub(super) mod segment;
 
 use qualitytrace_core::definition::Text;
 use qualitytrace_core::definition::source::AwsXray as Definition;

@@ -101,7 +101,10 @@ struct Frame {
 }
 
 /// Converts a segment document. Subsegments nest no deeper than JSON may, which its parser limits.
-pub(super) fn read(document: &str, room: &mut impl Room) -> Result<ExportTraceServiceRequest, DecodeError> {
+pub(in crate::data_store) fn read(
+    document: &str,
+    room: &mut impl Room,
+) -> Result<ExportTraceServiceRequest, DecodeError> {
     let segment: Segment = decode::json(document.as_bytes(), room).map_err(|error| match error {
         DecodeError::Malformed(cause) => DecodeError::Malformed(format!("a segment: {cause}")),
         short => short,
