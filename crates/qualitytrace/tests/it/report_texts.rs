@@ -1,5 +1,8 @@
 //! Reports of hostile texts stay what they are: each format is read by a parser that is not ours.
 
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 use pulldown_cmark::{Event, Options, Parser, Tag};
 use roxmltree::{Document, Node, ParsingOptions};
 use serde_json::{Value, json};
@@ -40,8 +43,18 @@ const LINKS: &[&str] = &[
     "x",
 ];
 
+/// Texts that nobody has thought of: letters of any kind between the words of the known ones.
+fn random_texts() -> Vec<String> {
+    let words: Vec<&str> = TEXTS.iter().chain(LINKS).flat_map(|text| text.split(' ')).collect();
+    let word = proptest::sample::select(words).prop_map(ToOwned::to_owned);
+    let part = prop_oneof![word, any::<String>(), "[ \\t`|<>&*_~\\[\\]()#:%$'\"\\\\-]{1,6}"];
+    let text = proptest::collection::vec(part, 1..8).prop_map(|parts| parts.concat());
+    let mut runner = TestRunner::default();
+    proptest::collection::vec(text, 200).new_tree(&mut runner).unwrap().current()
+}
+
 /// A JSON report whose every text is hostile.
-fn report() -> Value {
+fn report(texts: &[impl AsRef<str>]) -> Value {
     let test = |at: usize, text: &str| {
         let link = LINKS[at % LINKS.len()];
         let verdict = json!({ "outcome": "failed", "missing": [text], "outputs": [], "specs": [{
@@ -69,7 +82,7 @@ fn report() -> Value {
         }
         test
     };
-    let tests: Vec<Value> = TEXTS.iter().enumerate().map(|(at, text)| test(at, text)).collect();
+    let tests: Vec<Value> = texts.iter().enumerate().map(|(at, text)| test(at, text.as_ref())).collect();
     json!({ "version": 1, "durationMs": 1, "tests": tests })
 }
 
@@ -82,8 +95,9 @@ fn is_plain(text: &str, what: &str) {
     assert!(!text.contains(is_unseen), "{what}: {text:?}");
 }
 
-async fn merged() -> Desk {
-    let desk = Desk::with(&[("in.json", report().to_string())]).await;
+/// A desk with the reports of these texts in every format.
+async fn merged(texts: &[impl AsRef<str>]) -> Desk {
+    let desk = Desk::with(&[("in.json", report(texts).to_string())]).await;
     let all = "json=r.json,junit=r.xml,tap=r.tap,html=r.html,markdown=r.md,github=r.txt";
     let (code, out, err) = desk.call("", &["report", "merge", "in.json", "--report", all], &[]).await;
     assert_eq!(code, Some(2), "{out}{err}");
@@ -94,8 +108,21 @@ async fn merged() -> Desk {
 }
 
 #[tokio::test]
+async fn every_format_can_be_read_whatever_it_says() {
+    let texts = random_texts();
+    let desk = merged(&texts).await;
+    valid_json(&desk.read("r.json"));
+    let cases = valid_junit(&desk.read("r.xml"));
+    assert!(cases["failure"] + cases["error"] >= texts.len(), "{cases:?}");
+    assert_eq!(valid_tap(&desk.read("r.tap")).len(), texts.len());
+    has_own_commands(&desk.read("r.txt"));
+    has_own_elements(&desk.read("r.html"));
+    has_own_markup(&desk.read("r.md"));
+}
+
+#[tokio::test]
 async fn every_format_can_be_read_and_says_what_it_was_given() {
-    let desk = merged().await;
+    let desk = merged(TEXTS).await;
     let written = valid_json(&desk.read("r.json"));
     for (test, text) in written["tests"].as_array().unwrap().iter().zip(TEXTS) {
         assert_eq!(test["name"], *text, "JSON has a way to say everything");
@@ -109,7 +136,11 @@ async fn every_format_can_be_read_and_says_what_it_was_given() {
         assert!(point.description.contains(text), "{text}: {}", point.description);
         assert!(point.yaml["at"].as_str().unwrap().contains(text), "{text}");
     }
-    let lines = desk.read("r.txt");
+    has_own_commands(&desk.read("r.txt"));
+}
+
+/// Checks that each line is a command of ours, and that none of the texts is one.
+fn has_own_commands(lines: &str) {
     assert!(
         lines.lines().all(|line| line.starts_with("::error ") || line.starts_with("::warning ")),
         "{lines}"
@@ -131,7 +162,14 @@ const ATTRIBUTES: &[&str] =
 
 #[tokio::test]
 async fn the_page_has_no_elements_and_links_of_others() {
-    let page = merged().await.read("r.html");
+    let text = has_own_elements(&merged(TEXTS).await.read("r.html"));
+    for known in TEXTS.iter().filter(|text| text.is_ascii() && !text.contains('\n')) {
+        assert!(text.contains(known), "{known}");
+    }
+}
+
+/// Checks that a page has our elements and links only. Returns its text.
+fn has_own_elements(page: &str) -> String {
     // An attribute without a value is all that XML does not know.
     let page = page.replace("<details open>", "<details open=\"\">");
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
@@ -144,18 +182,25 @@ async fn the_page_has_no_elements_and_links_of_others() {
             assert!(attribute.name() != "href" || attribute.value().starts_with("http://a/"), "{node:?}");
         }
     }
-    let text: String =
-        document.descendants().filter_map(|node| node.text().filter(|_| node.is_text())).collect();
-    for known in TEXTS.iter().filter(|text| text.is_ascii() && !text.contains('\n')) {
-        assert!(text.contains(known), "{known}");
-    }
+    document.descendants().filter_map(|node| node.text().filter(|_| node.is_text())).collect()
 }
 
 #[tokio::test]
 async fn the_summary_has_no_images_links_and_markup_of_others() {
-    let summary = merged().await.read("r.md");
+    let summary = merged(TEXTS).await.read("r.md");
+    has_own_markup(&summary);
+    // What GitHub would make a link of by itself, besides the addresses of runs.
+    let summary = regex::Regex::new(r"\]\(http://a/[^)]*\)").unwrap().replace_all(&summary, "");
+    assert!(
+        !summary.contains("http://evil") && !summary.contains("www.evil") && !summary.contains("evil@"),
+        "{summary}"
+    );
+}
+
+/// Checks that a summary has no images, links and markup of others.
+fn has_own_markup(summary: &str) {
     let mut headings = 0;
-    for event in Parser::new_ext(&summary, Options::all()) {
+    for event in Parser::new_ext(summary, Options::all()) {
         match event {
             Event::Start(Tag::Image { dest_url, .. }) => panic!("an image: {dest_url}"),
             Event::Start(Tag::Link { dest_url, .. }) => {
@@ -177,10 +222,4 @@ async fn the_summary_has_no_images_links_and_markup_of_others() {
         }
     }
     assert_eq!(headings, 1, "{summary}");
-    // What GitHub would make a link of by itself, besides the addresses of runs.
-    let summary = regex::Regex::new(r"\]\(http://a/[^)]*\)").unwrap().replace_all(&summary, "");
-    assert!(
-        !summary.contains("http://evil") && !summary.contains("www.evil") && !summary.contains("evil@"),
-        "{summary}"
-    );
 }
