@@ -209,7 +209,7 @@ impl Compiled {
                 grows_only: query.grows_only(scene.trace),
                 selected: selection.len(),
                 is_about_each: assertion::is_about_each(&assertion.parsed.tree),
-                claim: finality::claim(&judged, assertion, selection.len()),
+                finding: finality::finding(&judged, assertion, selection.len()),
                 others: &sources::of_assertion(self, outputs, &assertion.parsed.tree),
             };
             let absent = possible::first(&options.absences, &basis);

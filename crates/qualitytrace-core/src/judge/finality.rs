@@ -17,7 +17,7 @@ pub(super) fn settle(
         let (is_final, wants_more) = outlook(result, assertion, basis);
         result.is_final = is_final;
         if wants_more && !result.passes_now && !is_final {
-            let lacks_spans = basis.claim == possible::Claim::LacksSpans;
+            let lacks_spans = basis.finding == possible::Finding::LacksSpans;
             result.remedy = if lacks_spans { Remedy::MoreSpans } else { Remedy::OtherSpans };
         }
     }
@@ -42,15 +42,15 @@ fn outlook(result: &AssertionResult, assertion: &CompiledAssertion, basis: &Basi
 }
 
 /// What the spans that were found say about the claim of an assertion.
-pub(super) fn claim(
+pub(super) fn finding(
     result: &AssertionResult,
     assertion: &CompiledAssertion,
     selected: usize,
-) -> possible::Claim {
+) -> possible::Finding {
     match by_number(result, assertion, selected) {
-        _ if result.passes_now => possible::Claim::Holds,
-        (false, true) => possible::Claim::LacksSpans,
-        (true, _) | (_, false) => possible::Claim::Fails,
+        _ if result.passes_now => possible::Finding::Holds,
+        (false, true) => possible::Finding::LacksSpans,
+        (true, _) | (_, false) => possible::Finding::Fails,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::assertion::is_about_count;
-use super::possible::{self, Basis, Claim};
+use super::possible::{self, Basis, Finding};
 use super::{Compiled, CompiledOutput, Options, OutputResult, sources};
 use crate::lang::{Context, Generator, Memory, Subject, TraceIndex, Variables};
 use crate::wait::Absence;
@@ -31,7 +31,7 @@ pub(super) fn run(
             grows_only,
             selected,
             is_about_each: false,
-            claim: if result.is_read { Claim::Holds } else { Claim::LacksSpans },
+            finding: if result.is_read { Finding::Holds } else { Finding::LacksSpans },
             others: &others,
         };
         if let Some(absence) = missing(&basis, result.is_read, &options.absences) {

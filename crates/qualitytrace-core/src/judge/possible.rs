@@ -13,7 +13,7 @@ use crate::wait::{Absence, Whose};
 
 /// What the spans that are here say about a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(super) enum Finding {
     /// It holds.
     Holds,
     /// It fails because of spans that were found.
@@ -33,7 +33,7 @@ pub(super) struct Basis<'s> {
     /// Whether the value says the same of each span that was found, or their number.
     pub(super) is_about_each: bool,
     /// What the spans that are here say.
-    pub(super) claim: Claim,
+    pub(super) finding: Finding,
     /// Other selections.
     pub(super) others: &'s [&'s Selector],
 }
@@ -54,8 +54,8 @@ pub(super) fn is_closed(selector: &Selector) -> bool {
 pub(super) fn first<'a>(absences: &'a [Absence], basis: &Basis<'_>) -> Option<&'a Absence> {
     absences.iter().find(|absence| {
         // One more span can turn a claim that fails, whatever it says of those that were found.
-        let is_content = basis.is_about_each && basis.selected > 0 && basis.claim == Claim::Holds;
-        let is_asked = basis.claim == Claim::LacksSpans || !matches!(absence.of, Whose::StillWorking(_));
+        let is_content = basis.is_about_each && basis.selected > 0 && basis.finding == Finding::Holds;
+        let is_asked = basis.finding == Finding::LacksSpans || !matches!(absence.of, Whose::StillWorking(_));
         is_asked
             && (matters(absence, basis.selector, basis.grows_only, is_content)
                 || matters_elsewhere(absence, basis.others))

@@ -62,7 +62,9 @@ impl Progress {
             // Earlier runs had it, so it is known which processes would have made it.
             let makers = facts.reach.live(&services);
             let own = facts.reach.closed(&makers, by, true);
-            closure = if makers.is_empty() { closure } else { own };
+            if !makers.is_empty() && own.is_closed() {
+                closure = own;
+            }
         }
         if closure.is_closed() {
             outlook.concluded(&closure);
