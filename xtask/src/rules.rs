@@ -10,6 +10,7 @@ mod decoders;
 mod dependencies;
 mod files;
 mod imports;
+mod links;
 mod third_party;
 mod toolchain;
 mod tree;
@@ -63,6 +64,7 @@ fn broken() -> Result<Vec<Broken>> {
     broken.extend(files::badly_named(&tree));
     broken.extend(files::undeclared_tests(&tree));
     broken.extend(files::bound_to_one_machine(&tree));
+    broken.extend(links::broken(&tree));
     broken.extend(toolchain::disagreeing(&tree));
     broken.sort();
     Ok(broken)
