@@ -227,7 +227,7 @@ impl Judge<'_> {
             command.arg("--var").arg(format!("{name}={value}"));
         }
         // The subject exports every 100 ms.
-        command.args(["--settle", "1s", "--timeout", "40s", "--parallel", "4"]);
+        command.args(["--settle", "1s", "--within", "1s", "--timeout", "40s", "--parallel", "4"]);
         command.arg("--report").arg(format!("junit={},html={}", file("xml"), file("html")));
         command.args(further).current_dir(workspace::root()).env("NO_COLOR", "1");
         let output = command.output().context("failed to start our command line")?;

@@ -42,10 +42,14 @@ pub(crate) fn build(names: &[&str]) -> Result<Mutant> {
     let (built, folder) = (workspace::target(), workspace::target().join("mutant"));
     let _ = fs::remove_dir_all(&folder);
     let (source, target) = (folder.join("source"), folder.join("target"));
+    let root = workspace::root();
     let is_source = |path: &Path| {
-        path != built && !path.file_name().and_then(OsStr::to_str).is_some_and(|it| NOT_SOURCES.contains(&it))
+        let is_named = |part: &OsStr| part.to_str().is_some_and(|it| NOT_SOURCES.contains(&it));
+        // A module may have the name of such a folder.
+        let is_module = path.strip_prefix(&root).is_ok_and(|path| path.iter().any(|part| part == "src"));
+        path != built && (is_module || !path.file_name().is_some_and(is_named))
     };
-    copy(&workspace::root(), &source, &is_source)?;
+    copy(&root, &source, &is_source)?;
     for name in names {
         apply(&source, &patch(name), &[])?;
     }

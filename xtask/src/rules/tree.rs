@@ -61,7 +61,9 @@ fn read_folder(dir: &Path, path: &str, files: &mut Vec<Source>) -> Result<()> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
         let kind = entry.file_type()?;
-        if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
+        // A module may have the name of such a folder.
+        let is_skipped = SKIPPED.contains(&name.as_str()) && !path.contains("/src/");
+        if kind.is_dir() && !is_skipped {
             read_folder(&entry.path(), &path, files)?;
         } else if kind.is_file() {
             let bytes = fs::read(entry.path()).with_context(|| format!("failed to read {path}"))?;
