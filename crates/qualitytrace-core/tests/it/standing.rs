@@ -26,14 +26,13 @@ fn trace() -> Trace {
     fixture::trace(spans)
 }
 
+fn spec(selector: &str, assertion: &str) -> Spec {
+    Spec { name: None, selector: Text::from(selector), within: None, assertions: vec![Text::from(assertion)] }
+}
+
 /// Checks the state of the assertion: whether it passes, whether that is final, whether it waits for spans.
 fn check(selector: &str, assertion: &str, passes: bool, is_final: bool, wants_more: bool) {
-    let spec = Spec {
-        name: None,
-        selector: Text::from(selector),
-        within: None,
-        assertions: vec![Text::from(assertion)],
-    };
+    let spec = spec(selector, assertion);
     let test = Compiled::new(&[spec], &[]);
     let options = Options {
         incomplete: Some("spans still arrive".to_owned()),
@@ -132,12 +131,7 @@ fn with_orphan() -> Trace {
 #[test]
 fn the_place_of_an_orphan_is_not_final() {
     let is_final = |selector: &str, assertion: &str| {
-        let spec = Spec {
-            name: None,
-            selector: Text::from(selector),
-            within: None,
-            assertions: vec![Text::from(assertion)],
-        };
+        let spec = spec(selector, assertion);
         let options = Options::new(Generator::in_utc(Timestamp::from_nanos(1), 1));
         Compiled::new(&[spec], &[]).standing(&with_orphan(), &Variables::new(), &options).assertions[0]
             .is_final
@@ -212,12 +206,7 @@ fn too_few_spans_are_told_from_wrong_ones() {
         ("span[name=\"a\"]", "any attr:code = 404", Remedy::MoreSpans),
         ("span[name=\"a\"]", "attr:code = 200", Remedy::None),
     ] {
-        let spec = Spec {
-            name: None,
-            selector: Text::from(selector),
-            within: None,
-            assertions: vec![Text::from(assertion)],
-        };
+        let spec = spec(selector, assertion);
         let options = Options::new(Generator::in_utc(Timestamp::from_nanos(1), 1));
         let standing = Compiled::new(&[spec], &[]).standing(&trace(), &Variables::new(), &options);
         assert_eq!(standing.assertions[0].remedy, expected, "{selector}: {assertion}");

@@ -150,10 +150,7 @@ async fn a_named_file_that_is_not_there_is_missed_and_the_next_one_counts() {
 async fn an_untrusted_certificate_is_called_untrusted() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let (certificate, key) = (here.join("cert.pem"), here.join("key.pem"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let (certificate, key) = crate::certificate(here);
     let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
     let tls = ["--server.tls.certFile", certificate, "--server.tls.keyFile", key];
     let server = Served::start(program(), "sqlite::memory:", &tls).await;

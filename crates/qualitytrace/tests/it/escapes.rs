@@ -72,7 +72,7 @@ async fn stored_texts_are_shown_without_their_codes() {
 }
 
 /// A server that answers everything with a status and a body.
-async fn hostile(status: &'static str, body: String) -> String {
+pub(crate) async fn hostile(status: &'static str, body: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {

@@ -205,10 +205,7 @@ async fn completion_and_the_language_server_ask_no_server_of_a_folder() {
 async fn a_folder_weakens_no_connection_and_moves_no_route() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let (certificate, key) = (here.join("cert.pem"), here.join("key.pem"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let (certificate, key) = crate::certificate(here);
     let tls = [
         "--server.tls.certFile",
         certificate.to_str().unwrap(),

@@ -11,17 +11,27 @@ use tokio::net::TcpListener;
 use crate::late_spans_load::program::Served;
 use crate::program;
 
+/// Runs a check on a file of SQLite.
+async fn on_sqlite(check: impl AsyncFnOnce(&str)) {
+    let folder = tempfile::tempdir().unwrap();
+    check(&format!("sqlite://{}", folder.path().join("kill.db").display())).await;
+}
+
+/// Runs a check on a database of PostgreSQL, if the environment names a server.
+async fn on_postgres(check: impl AsyncFnOnce(&str)) {
+    if let Some(database) = fresh_database().await {
+        check(&database).await;
+    }
+}
+
 #[tokio::test]
 async fn sqlite_file_survives_kill_9() {
-    let folder = tempfile::tempdir().unwrap();
-    survives_kill_9(&format!("sqlite://{}", folder.path().join("kill.db").display())).await;
+    on_sqlite(survives_kill_9).await;
 }
 
 #[tokio::test]
 async fn postgres_survives_kill_9() {
-    if let Some(database) = fresh_database().await {
-        survives_kill_9(&database).await;
-    }
+    on_postgres(survives_kill_9).await;
 }
 
 #[tokio::test]
@@ -90,15 +100,12 @@ async fn survives_kill_9(database_url: &str) {
 
 #[tokio::test]
 async fn sqlite_file_resumes_a_wait_after_kill_9() {
-    let folder = tempfile::tempdir().unwrap();
-    resumes_a_wait(&format!("sqlite://{}", folder.path().join("kill.db").display())).await;
+    on_sqlite(resumes_a_wait).await;
 }
 
 #[tokio::test]
 async fn postgres_resumes_a_wait_after_kill_9() {
-    if let Some(database) = fresh_database().await {
-        resumes_a_wait(&database).await;
-    }
+    on_postgres(resumes_a_wait).await;
 }
 
 /// The reply is stored: the run goes on with the spans that came before and after the kill, and the next step gets
@@ -190,15 +197,12 @@ pub(crate) async fn send_span(server: &Served, run: &Value, id: &str, name: &str
 
 #[tokio::test]
 async fn sqlite_file_carries_on_a_suite_after_kill_9() {
-    let folder = tempfile::tempdir().unwrap();
-    carries_on_a_suite(&format!("sqlite://{}", folder.path().join("kill.db").display())).await;
+    on_sqlite(carries_on_a_suite).await;
 }
 
 #[tokio::test]
 async fn postgres_carries_on_a_suite_after_kill_9() {
-    if let Some(database) = fresh_database().await {
-        carries_on_a_suite(&database).await;
-    }
+    on_postgres(carries_on_a_suite).await;
 }
 
 /// Finished steps stay finished, the current one is marked, teardown runs, and it gets the secret that was output
@@ -251,15 +255,12 @@ async fn carries_on_a_suite(database_url: &str) {
 
 #[tokio::test]
 async fn sqlite_file_carries_on_a_series_after_kill_9() {
-    let folder = tempfile::tempdir().unwrap();
-    carries_on_a_series(&format!("sqlite://{}", folder.path().join("kill.db").display())).await;
+    on_sqlite(carries_on_a_series).await;
 }
 
 #[tokio::test]
 async fn postgres_carries_on_a_series_after_kill_9() {
-    if let Some(database) = fresh_database().await {
-        carries_on_a_series(&database).await;
-    }
+    on_postgres(carries_on_a_series).await;
 }
 
 /// The current run is marked, and the remaining ones of the series follow.
@@ -302,15 +303,12 @@ async fn carries_on_a_series(database_url: &str) {
 
 #[tokio::test]
 async fn sqlite_file_corrects_a_verdict_after_kill_9() {
-    let folder = tempfile::tempdir().unwrap();
-    corrects_a_verdict(&format!("sqlite://{}", folder.path().join("kill.db").display())).await;
+    on_sqlite(corrects_a_verdict).await;
 }
 
 #[tokio::test]
 async fn postgres_corrects_a_verdict_after_kill_9() {
-    if let Some(database) = fresh_database().await {
-        corrects_a_verdict(&database).await;
-    }
+    on_postgres(corrects_a_verdict).await;
 }
 
 /// A late span arrives at another server than the one that judged the run.

@@ -77,3 +77,12 @@ fn client() -> reqwest::Client {
 fn program() -> &'static std::path::Path {
     std::path::Path::new(env!("CARGO_BIN_EXE_qualitytrace"))
 }
+
+/// Writes a certificate that nobody has signed, and its key, into a folder.
+fn certificate(folder: &std::path::Path) -> (std::path::PathBuf, std::path::PathBuf) {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    (certificate, key)
+}

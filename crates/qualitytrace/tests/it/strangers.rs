@@ -6,8 +6,6 @@ use std::process::{Command, Output, Stdio};
 
 use qualitytrace_testing::{DEADLINE, eventually_blocking, port};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
 
 use crate::program;
 use crate::suites::{holds, test};
@@ -66,17 +64,7 @@ async fn listing(ids: &[&str]) -> String {
     let items: Vec<_> =
         ids.iter().map(|id| serde_json::json!({ "spec": { "id": id, "name": id } })).collect();
     let body = serde_json::json!({ "count": items.len(), "items": items }).to_string();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let _ = stream.read(&mut [0; 1 << 13]).await;
-            let head =
-                format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
-            let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
-        }
-    });
-    url
+    crate::escapes::hostile("200 OK", body).await
 }
 
 #[tokio::test]

@@ -29,6 +29,8 @@ const LOOKED_AT: u64 = 200;
 const LOOKED_AT_BYTES: u64 = 16 << 20;
 /// Services that are listed.
 const NAMED_SERVICES: usize = 5;
+/// The most hexadecimal digits of a sampling threshold.
+const THRESHOLD_DIGITS: usize = 14;
 /// The tolerated clock skew of the system under test.
 const CLOCK_ERROR: Duration = Duration::from_secs(2);
 
@@ -195,12 +197,13 @@ impl Sampling {
 }
 
 /// Reads the share of sampled traces from a `tracestate`: OpenTelemetry writes the threshold below which traces are dropped as
-/// `th`, the first of 14 hexadecimal digits.
+/// `th`, without the zeros at its end.
 #[expect(clippy::cast_precision_loss, reason = "the share is told, rounded")]
 fn sampled_share(trace_state: &str) -> Option<f64> {
     let own = trace_state.split(',').find_map(|vendor| vendor.trim().strip_prefix("ot="))?;
     let threshold = own.split(';').find_map(|value| value.strip_prefix("th:"))?;
-    if threshold.is_empty() || threshold.len() > 14 {
+    let is_hex = threshold.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if !is_hex || threshold.is_empty() || threshold.len() > THRESHOLD_DIGITS {
         return None;
     }
     let dropped = u64::from_str_radix(threshold, 16).ok()?;
@@ -359,6 +362,8 @@ mod tests {
             ("ot=th:0", Some(1.0)),
             ("ot=th:", None),
             ("ot=th:xyz", None),
+            ("ot=th:+8", None),
+            ("ot=th:ffffffffffffff", Some(f64::from(2).powi(-56))),
             ("ot=th:0123456789abcdef", None),
             ("", None),
         ] {

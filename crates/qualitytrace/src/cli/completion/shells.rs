@@ -9,24 +9,30 @@ use clap::Command;
 use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
 
 /// All shells.
-pub(super) const SHELLS: Shells<'static> = Shells(&[&QuotedBash, &Elvish, &Fish, &QuotedPowershell, &Zsh]);
+pub(super) const SHELLS: Shells<'static> = Shells(&[
+    &Guarded { shell: &Bash, guard: quoted },
+    &Elvish,
+    &Fish,
+    &Guarded { shell: &Powershell, guard: plain_lines },
+    &Zsh,
+]);
 
 /// The variable with which the script for bash says what separates completions.
 const SEPARATOR: &str = "_CLAP_IFS";
 
-/// bash, whose words get a backslash before each letter that has a meaning.
-struct QuotedBash;
+/// A shell, and what makes its completions harmless.
+struct Guarded {
+    shell: &'static dyn EnvCompleter,
+    guard: fn(&str) -> String,
+}
 
-/// PowerShell, which is offered only what needs no quotes.
-struct QuotedPowershell;
-
-impl EnvCompleter for QuotedBash {
+impl EnvCompleter for Guarded {
     fn name(&self) -> &'static str {
-        Bash.name()
+        self.shell.name()
     }
 
     fn is(&self, name: &str) -> bool {
-        Bash.is(name)
+        self.shell.is(name)
     }
 
     fn write_registration(
@@ -37,7 +43,7 @@ impl EnvCompleter for QuotedBash {
         completer: &str,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        Bash.write_registration(variable, name, program, completer, out)
+        self.shell.write_registration(variable, name, program, completer, out)
     }
 
     fn write_complete(
@@ -48,51 +54,25 @@ impl EnvCompleter for QuotedBash {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let mut offered = Vec::new();
-        Bash.write_complete(command, words, folder, &mut offered)?;
-        let separator = std::env::var(SEPARATOR).unwrap_or_else(|_| "\n".to_owned());
-        let offered = String::from_utf8_lossy(&offered);
-        let quoted: Vec<String> = offered.split(&*separator).filter_map(escaped).collect();
-        out.write_all(quoted.join(&separator).as_bytes())
+        self.shell.write_complete(command, words, folder, &mut offered)?;
+        out.write_all((self.guard)(&String::from_utf8_lossy(&offered)).as_bytes())
     }
 }
 
-impl EnvCompleter for QuotedPowershell {
-    fn name(&self) -> &'static str {
-        Powershell.name()
-    }
+/// For bash: a backslash before each letter that has a meaning.
+fn quoted(offered: &str) -> String {
+    let separator = std::env::var(SEPARATOR).unwrap_or_else(|_| "\n".to_owned());
+    let quoted: Vec<String> = offered.split(&*separator).filter_map(escaped).collect();
+    quoted.join(&separator)
+}
 
-    fn is(&self, name: &str) -> bool {
-        Powershell.is(name)
-    }
-
-    fn write_registration(
-        &self,
-        variable: &str,
-        name: &str,
-        program: &str,
-        completer: &str,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        Powershell.write_registration(variable, name, program, completer, out)
-    }
-
-    fn write_complete(
-        &self,
-        command: &mut Command,
-        words: Vec<OsString>,
-        folder: Option<&Path>,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        let mut offered = Vec::new();
-        Powershell.write_complete(command, words, folder, &mut offered)?;
-        for line in String::from_utf8_lossy(&offered).lines() {
-            let word = line.split('\t').next().unwrap_or_default();
-            if escaped(word).is_some_and(|escaped| escaped == word) {
-                writeln!(out, "{line}")?;
-            }
-        }
-        Ok(())
-    }
+/// For PowerShell: only what needs no quotes.
+fn plain_lines(offered: &str) -> String {
+    let is_plain = |line: &&str| {
+        let word = line.split('\t').next().unwrap_or_default();
+        escaped(word).is_some_and(|escaped| escaped == word)
+    };
+    offered.lines().filter(is_plain).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// The word as bash reads it; `None` for one that cannot be on a line.
