@@ -272,7 +272,8 @@ impl Register {
         };
         let (service, identity) = &pair.server;
         let Some(service) = self.services.get_mut(service) else { return };
-        let ahead = caller.saturating_add(pair.ahead);
+        // It can be negated, whatever times the spans have.
+        let ahead = caller.saturating_add(pair.ahead).max(-i64::MAX);
         if identity.is_named {
             if let Some(instance) = service.instances.get_mut(&identity.id) {
                 instance.paired(ahead);

@@ -126,10 +126,8 @@ impl Learning {
         ended: &Ended,
         passed: bool,
     ) -> Result<(), Error> {
-        {
-            let mut services = self.services.lock();
-            services.stayed_mute(&run.mute_addresses());
-        }
+        let mute = run.mute_addresses();
+        self.services.lock().stayed_mute(&mute);
         self.store_lags(false).await?;
         self.change(test, |history| history.learn(run, ended, passed)).await
     }

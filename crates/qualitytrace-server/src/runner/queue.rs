@@ -207,7 +207,14 @@ impl Queue {
             self.adjust_clock();
             let (owner, position) = (self.cluster.id(), self.callers.position());
             if has_unknown_claims {
-                has_unknown_claims = self.return_lost_claims(&owner).await.is_err();
+                let returned = self.return_lost_claims(&owner).await;
+                has_unknown_claims = returned.is_err();
+                if let Err(error) = returned {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "failed to return claims that were not answered"
+                    );
+                }
             }
             match self.store.claim_runs(&owner, permits.len()).await {
                 Ok(claimed) => {

@@ -91,9 +91,12 @@ pub(crate) fn json(text: &str) -> String {
     shown
 }
 
+/// What ends a line for a CI system: some take a carriage return alone for one.
+const LINE_ENDS: [char; 2] = ['\n', '\r'];
+
 /// The text in which no line is an order.
 fn broken_up(text: &str) -> String {
-    let lines = text.split_inclusive('\n').map(|line| {
+    let lines = text.split_inclusive(LINE_ENDS).map(|line| {
         let mut line = line.to_owned();
         for order in ORDERS {
             line = line.replace(order, &format!("# {}", &order[1..]));
@@ -105,7 +108,7 @@ fn broken_up(text: &str) -> String {
 
 /// Whether a CI system would obey a line.
 fn is_order(text: &str) -> bool {
-    text.lines().any(|line| line.trim_start().starts_with("::"))
+    text.split(LINE_ENDS).any(|line| line.trim_start().starts_with("::"))
         || ORDERS.iter().any(|order| text.contains(order))
 }
 
