@@ -167,8 +167,8 @@ pub struct Ended {
     pub unnamed_debts: usize,
     /// Spans that are neither here nor known to be absent: assertions that rest on them are not decided.
     pub absences: Vec<Absence>,
-    /// The kinds of calls that a service may still answer.
-    open_calls: BTreeSet<Node>,
+    /// The kinds of calls that a service may still answer, and of spans that may still come.
+    open_kinds: BTreeSet<Node>,
     /// Whether no further span could have changed the verdict.
     pub is_final: bool,
     /// The quiet window that was in force.
@@ -503,7 +503,7 @@ impl Windows {
         run: &Progress,
         register: &Register,
         reason: Reason,
-        Outlook { absences, open_calls, .. }: Outlook,
+        Outlook { absences, open_kinds, .. }: Outlook,
         Standing { undecided, is_final, .. }: Standing,
         now: Timestamp,
     ) -> Ended {
@@ -519,7 +519,7 @@ impl Windows {
             debts: debts.by_ref().take(MAX_NAMED_DEBTS).collect(),
             unnamed_debts: debts.count(),
             absences,
-            open_calls,
+            open_kinds,
             is_final,
             quiet: self.quiet,
             settle: self.settle,

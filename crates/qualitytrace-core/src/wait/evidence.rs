@@ -33,6 +33,10 @@ const PER_PRIOR: u32 = 5;
 const MAX_PRIOR: u32 = 4;
 /// Deliveries to be known before a pause counts as longer than ever.
 const ENOUGH_PAUSES: u32 = 5;
+/// Processes of a service that lived shorter than this before another took their place, after which it is taken to crash
+/// again and again.
+const CRASHES: usize = 2;
+const SHORT_LIFE: Duration = Duration::from_secs(30);
 /// Added to the longest pause.
 const PAUSE_MARGIN: Duration = Duration::from_secs(1);
 
@@ -67,6 +71,8 @@ pub(super) enum Silence {
     Replaced,
     /// It is silent for longer than ever, so it is not idle but gone, or its exporter is.
     Paused,
+    /// Its processes die again and again, so one that is silent may have died with what it had not sent.
+    Crashing,
     /// It is stopped until its next call.
     Frozen,
 }
@@ -114,6 +120,9 @@ impl Register {
         if stopped || process.is_paused(now) {
             return Grade::Unknown(Silence::Paused);
         }
+        if process.last_heard() < by && service.crashes(now) >= CRASHES {
+            return Grade::Unknown(Silence::Crashing);
+        }
         Grade::Likely
     }
 
@@ -154,15 +163,37 @@ impl Service {
 
     /// How late a process delivers, as far as its deliveries and those of its service tell.
     pub(super) fn lag_bound(&self, process: &Instance) -> Option<Duration> {
+        let few = process.deliveries < PER_PRIOR;
         let others = self.deliveries.saturating_sub(process.deliveries) / PER_PRIOR;
-        let factor = lag_factor(process.deliveries.saturating_add(others.min(MAX_PRIOR)))?;
+        let others = if few && self.is_slower_than_others(process) { 0 } else { others.min(MAX_PRIOR) };
+        let factor = lag_factor(process.deliveries.saturating_add(others))?;
         let live = self.instances.values().filter(|other| other.last_arrival >= process.first_arrival);
         let siblings = live.map(Instance::largest_lag).max().unwrap_or_default();
-        let few = process.deliveries < PER_PRIOR;
         let prior = if few { self.largest_lag() } else { Duration::ZERO };
         let largest = process.largest_lag().max(siblings).max(prior).max(SHORTEST_LAG);
         let unordered = process.overtaking.get().saturating_add(process.clock.margin());
         Some(scaled(largest, factor).saturating_add(MARGIN).saturating_add(unordered))
+    }
+
+    /// Whether the other processes of the service say nothing about this one, which is slower already than they ever were:
+    /// it may have other settings.
+    fn is_slower_than_others(&self, process: &Instance) -> bool {
+        let others = self.instances.values().filter(|other| !std::ptr::eq(*other, process));
+        let slowest = others.map(Instance::largest_lag).max();
+        slowest.is_some_and(|slowest| {
+            process.largest_lag() > scaled(slowest, SMALLEST_FACTOR).saturating_add(MARGIN)
+        })
+    }
+
+    /// How many of its processes died lately after a short life, and were replaced.
+    fn crashes(&self, now: Timestamp) -> usize {
+        let is_crashed = |process: &&Instance| {
+            let is_late = now.since(process.last_heard()) < GONE_AFTER;
+            is_late
+                && process.last_arrival.since(process.first_arrival) < SHORT_LIFE
+                && self.is_replaced(process)
+        };
+        self.instances.values().filter(is_crashed).count()
     }
 
     /// Whether another process of the service was first heard after this one was last.
@@ -211,6 +242,7 @@ impl Instance {
 
 #[cfg(test)]
 mod tests {
+    use super::super::process::Identity;
     use super::*;
 
     #[test]
@@ -232,5 +264,49 @@ mod tests {
         ];
         assert_eq!(factors, expected);
         assert_eq!(lag_factor(0), None);
+    }
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_nanos(millis * 1_000_000)
+    }
+
+    /// Lets a process of `stock` deliver a span every second, each this late.
+    fn deliver(register: &mut Register, process: &str, millis: std::ops::Range<u64>, late: u64) {
+        let identity = Identity { id: process.into(), is_named: true, can_freeze: false };
+        for end in millis.step_by(1_000) {
+            register.delivered("stock", &identity, at(end), at(end + late));
+        }
+    }
+
+    fn grade_of(register: &Register, process: &str, by: u64, now: u64) -> Grade {
+        let service = register.get("stock").expect("it is known");
+        register.grade(service, &service.instances[process], at(by), at(now))
+    }
+
+    #[test]
+    fn siblings_say_nothing_about_a_process_that_is_slower() {
+        let mut register = Register::default();
+        deliver(&mut register, "old", 0..60_000, 200);
+        deliver(&mut register, "like", 60_000..61_000, 150);
+        assert_eq!(grade_of(&register, "like", 61_000, 62_500), Grade::Likely);
+        deliver(&mut register, "slow", 60_000..61_000, 900);
+        let grade = grade_of(&register, "slow", 61_000, 65_000);
+        assert!(matches!(grade, Grade::Later(_)), "one delivery says nothing: {grade:?}");
+    }
+
+    #[test]
+    fn a_silent_process_of_a_service_that_crashes_is_not_called_idle() {
+        let mut register = Register::default();
+        deliver(&mut register, "first", 0..10_000, 100);
+        deliver(&mut register, "third", 15_000..25_000, 100);
+        assert_eq!(
+            grade_of(&register, "third", 24_500, 25_300),
+            Grade::Likely,
+            "one crash may be an accident"
+        );
+        deliver(&mut register, "fourth", 30_000..38_000, 100);
+        let grade = grade_of(&register, "fourth", 37_500, 38_300);
+        assert_eq!(grade, Grade::Unknown(Silence::Crashing));
+        assert_eq!(grade_of(&register, "fourth", 36_500, 38_300), Grade::Proven);
     }
 }

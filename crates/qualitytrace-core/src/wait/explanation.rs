@@ -47,6 +47,10 @@ impl Register {
             Silence::Paused => format!(
                 "{name} has been silent for {last}, longer than ever: it is down, or its exporter is; restart it and run once more"
             ),
+            Silence::Crashing => format!(
+                "the processes of {name} die again and again (last seen {last} ago), and what one had not sent is lost: keep it \
+                 up and run once more, or let it flush its spans when it is stopped"
+            ),
             Silence::Frozen => format!(
                 "{name} is a function that stops between two calls, and its spans come with the next one: call it again, or \
                  flush before it answers"

@@ -30,6 +30,8 @@ pub const ENOUGH_RUNS: u32 = 20;
 const SETTLE_MARGIN: Duration = Duration::from_millis(100);
 /// Added to the allowed lateness of work after the answer while few runs are known.
 const FEW_RUNS_MARGIN: Duration = Duration::from_secs(2);
+/// Work that ends this late after the answer is planned, and does not take twice as long at times.
+const LONG_WORK: Duration = Duration::from_secs(10);
 /// Lower bound of a derived settle window: a busy machine may delay any service for a moment.
 const SHORTEST_SETTLE: Duration = Duration::from_secs(1);
 
@@ -193,14 +195,16 @@ impl History {
 
     /// Returns the time by which a span of this kind should have ended in a run whose other spans ended by `base`.
     ///
-    /// Work after the answer may take twice as long as it ever did, and longer while few runs are known.
+    /// Work after the answer may take twice as long as it ever did, or half as long again where it takes long, and longer
+    /// while few runs are known.
     pub(super) fn due(&self, node: Node, base: Timestamp) -> Timestamp {
         let late = self.facts.get(node.index()).map_or(Duration::ZERO, |fact| fact.late);
         if late.is_zero() {
             return base;
         }
         let unsure = if self.runs < ENOUGH_RUNS { FEW_RUNS_MARGIN } else { Duration::ZERO };
-        base + late.saturating_mul(2).saturating_add(unsure)
+        let longer = if late > LONG_WORK { late / 2 } else { late };
+        base + late.saturating_add(longer).saturating_add(unsure)
     }
 
     pub(super) fn caller_is_silent(&self) -> bool {

@@ -29,9 +29,9 @@ impl History {
             (self.shape, self.facts) = (Shape::default(), Vec::new());
             self.learn_shape(&run.placed_anew(), &BTreeSet::new());
         } else if self.caller_is_silent {
-            self.learn_shape(&run.with_caller_placed(), &ended.open_calls);
+            self.learn_shape(&run.with_caller_placed(), &ended.open_kinds);
         } else {
-            self.learn_shape(run, &ended.open_calls);
+            self.learn_shape(run, &ended.open_kinds);
         }
         self.remember_duration(run);
         self.runs = self.runs.saturating_add(1);
@@ -81,16 +81,16 @@ impl History {
         learned
     }
 
-    fn learn_shape(&mut self, run: &Progress, open_calls: &BTreeSet<Node>) {
+    fn learn_shape(&mut self, run: &Progress, open_kinds: &BTreeSet<Node>) {
         let known = self.shape.len();
-        let counted = Counted::of(run, open_calls, &mut self.shape, &mut self.facts);
+        let counted = Counted::of(run, open_kinds, &mut self.shape, &mut self.facts);
         for ((node, fact), seen) in self.shape.nodes().zip(&mut self.facts).zip(&counted.seen) {
             // What stands below a new kind stood below every span of that kind.
             let is_below_new = self.shape.key(node).parent.is_some_and(|parent| parent.index() >= known);
             if self.runs == 0 || known == 0 || is_below_new {
                 fact.expect(*seen);
             }
-            fact.learn(*seen);
+            fact.learn(*seen, open_kinds.contains(&node));
         }
         self.left_out = counted.left_out;
         self.forget_the_gone();

@@ -367,6 +367,17 @@ impl Register {
         self.addresses.get(address)
     }
 
+    /// Whether the peer at this address is taken to send no spans.
+    pub(super) fn is_mute(&self, address: &str) -> bool {
+        self.address(address).is_some_and(|known| known.is_mute(self.has_namesake(address)))
+    }
+
+    /// Whether a service is heard that has the name of the host: `stock` at `stock:8080` or `stock.shop.svc:8080`.
+    pub(super) fn has_namesake(&self, address: &str) -> bool {
+        let host = address.split([':', '.', '/']).next().unwrap_or_default();
+        self.has_heard(host)
+    }
+
     /// Returns the services that answered calls to this address.
     pub(super) fn who_answers(&self, address: &str) -> Option<&BTreeSet<Arc<str>>> {
         self.addresses.get(address).map(|address| &address.services).filter(|services| !services.is_empty())

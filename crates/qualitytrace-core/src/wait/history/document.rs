@@ -238,6 +238,8 @@ struct RawSpan {
     #[serde(default, skip_serializing_if = "is_zero")]
     idle_runs: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
+    unproven_runs: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
     varies: u32,
     #[serde(default, skip_serializing_if = "is_false")]
     ends_before_parent: bool,
@@ -314,6 +316,7 @@ impl From<&History> for RawHistory {
                 runs_since: fact.most.runs,
                 absent_runs: fact.most.absent,
                 idle_runs: fact.most.idle,
+                unproven_runs: fact.unproven,
                 varies: fact.varies,
                 ends_before_parent: fact.ends_before_parent,
                 answer: fact.answer.into(),
@@ -390,6 +393,7 @@ impl RawHistory {
                 ends_before_parent: span.ends_before_parent,
                 answer: span.answer.into(),
                 late: Duration::from_millis(span.late_ms),
+                unproven: span.unproven_runs,
             };
         }
         let mut history = History {

@@ -6,6 +6,8 @@ use std::time::Duration;
 const REMEMBERED_RUNS: u32 = 20;
 /// Runs without the parent of a kind after which the kind is forgotten: such runs say nothing about it.
 const REMEMBERED_IDLE_RUNS: u32 = 200;
+/// Runs in a row that may have had more of a kind than arrived, which teach nothing about it.
+const UNPROVEN_RUNS: u32 = 4;
 
 /// The learned facts about one kind of span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,6 +22,8 @@ pub(in crate::wait) struct Fact {
     pub(in crate::wait) answer: Answer,
     /// How long after the answer to the trigger such a span ended at most.
     pub(in crate::wait) late: Duration,
+    /// How many runs in a row may have had more of them than arrived.
+    pub(in crate::wait) unproven: u32,
 }
 
 /// A number that changes only when two runs in a row differ from it, and then to what both allow.
@@ -93,6 +97,7 @@ impl Fact {
         ends_before_parent: true,
         answer: Answer::New,
         late: Duration::ZERO,
+        unproven: 0,
     };
 
     /// Expects at least as much as was seen, without the confirmation of a second run.
@@ -116,7 +121,14 @@ impl Fact {
         }
     }
 
-    pub(in crate::wait) fn learn(&mut self, seen: Seen) {
+    /// Learns from a run. Where `is_open`, the run may have had more of them: a few such runs teach nothing.
+    pub(in crate::wait) fn learn(&mut self, seen: Seen, is_open: bool) {
+        let is_unproven = is_open && seen.count < self.most.value && self.unproven < UNPROVEN_RUNS;
+        if is_unproven {
+            self.unproven += 1;
+            return;
+        }
+        self.unproven = 0;
         if seen.parents > 0 {
             let steady = seen.each == self.each.value && seen.count == seen.each.saturating_mul(seen.parents);
             self.varies = if steady { self.varies.saturating_sub(1) } else { REMEMBERED_RUNS };
@@ -181,5 +193,27 @@ impl Most {
         if self.absent >= 2 || (self.value == 0 && number == 0) {
             *self = Self::default();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_may_have_lost_a_span_do_not_unlearn_it_at_once() {
+        let seen = Seen { count: 1, each: 1, parents: 1, ..Seen::default() };
+        let lacking = Seen { count: 0, each: 0, ..seen };
+        let mut fact = Fact::NEW;
+        fact.expect(seen);
+        fact.learn(seen, false);
+        let known = fact;
+        for _ in 0..UNPROVEN_RUNS {
+            fact.learn(lacking, true);
+        }
+        assert_eq!(fact.most, known.most);
+        fact.learn(lacking, true);
+        fact.learn(lacking, false);
+        assert_eq!(fact.most.value, 0, "two runs in a row have shown that it is gone");
     }
 }

@@ -8,6 +8,7 @@ use super::super::Undecided;
 use super::super::absence::{Absence, Whose};
 use super::super::evidence::Grade;
 use super::super::reach::{Closure, Sender};
+use super::super::shape::Node;
 use super::Progress;
 use super::outlook::{Facts, Outlook};
 use crate::time::Timestamp;
@@ -41,7 +42,7 @@ impl Progress {
     /// them.
     fn is_asked_in_vain(&self, outlook: &mut Outlook, spec: &Undecided, facts: Facts<'_>) -> bool {
         let is_first = self.history.runs() == 0;
-        let known = self.due(spec, facts.base).filter(|_| !is_first);
+        let known = self.due(spec, facts).filter(|_| !is_first);
         outlook.unannounced |= known.is_none();
         let services: BTreeSet<Arc<str>> = spec.services.iter().cloned().collect();
         let within = spec.within.map(|within| facts.base + within);
@@ -103,14 +104,23 @@ impl Progress {
         self.closed(&BTreeSet::new(), facts.base + within, facts).grade == Grade::Proven
     }
 
-    /// By when the spans that a spec asks for would have ended: as late as the kinds of which earlier runs had more.
-    fn due(&self, spec: &Undecided, base: Timestamp) -> Option<Timestamp> {
+    /// By when the spans that a spec asks for would have ended: as late as the kinds of which earlier runs had more, or the
+    /// first missing kind above them, without which there are none: unless services are reached without a span of the call.
+    fn due(&self, spec: &Undecided, facts: Facts<'_>) -> Option<Timestamp> {
         let kinds = self.history.shape().nodes().filter(|node| {
             let service = self.shape.text(self.shape.key(*node).service);
             let is_its = spec.services.is_empty() || spec.services.contains(service);
             is_its && self.count(*node) < self.history.most(*node)
         });
-        kinds.map(|node| self.history.due(node, base)).max()
+        let is_bare = facts.reach.has_bare_edges();
+        let first = |node| if is_bare { node } else { self.first_missing(node) };
+        kinds.map(|node| self.history.due(first(node), facts.base)).max()
+    }
+
+    /// The topmost of the kinds above this one, and of itself, of which there is no span.
+    fn first_missing(&self, node: Node) -> Node {
+        let above = |node: &Node| self.shape.key(*node).parent.filter(|parent| self.count(*parent) == 0);
+        std::iter::successors(Some(node), above).last().unwrap_or(node)
     }
 }
 

@@ -132,6 +132,7 @@ impl Progress {
             name: (!name.contains('#')).then(|| Arc::clone(name)),
             ..Absence::new(Whose::Service(Arc::clone(service)), reason)
         });
+        outlook.open_kinds.insert(node);
         Found::Open
     }
 

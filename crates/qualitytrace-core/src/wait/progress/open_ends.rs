@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 /// How much later than a message a span of its consumer may end.
 const CONSUMER_DELAY: Duration = Duration::from_secs(2);
 /// Consumed messages that must be known before one without a consumer is called lost.
-const ENOUGH_MESSAGES: u32 = 10;
+const ENOUGH_MESSAGES: u32 = 20;
 /// Calls of one kind in a row without a span, at an address that answers all others, after which none is expected.
 const BLIND_CALLS: u32 = 8;
 /// Calls without a span, among others with one, that are more than an accident.
@@ -48,8 +48,7 @@ impl Progress {
         for end in self.grouped(facts) {
             let address = end.call.address.as_deref().and_then(|address| facts.register.address(address));
             if end.who.is_empty() {
-                self.unknown_peer(&end, address, facts, outlook);
-                // A peer that is never heard teaches by its silence.
+                self.unknown_peer(&end, facts, outlook);
                 continue;
             }
             let live = facts.reach.live(&end.who);
@@ -75,7 +74,7 @@ impl Progress {
                 outlook.miss(Absence::new(of_named, unanswered(end.arrival, end.call)));
                 continue;
             }
-            outlook.open_calls.extend(end.arrival.node);
+            outlook.open_kinds.extend(end.arrival.node);
             open.extend(&end.calls);
             wait_for(&end, &closure, share, facts, outlook);
             let reason = reason(&end, &closure, share, facts);
@@ -90,17 +89,16 @@ impl Progress {
 
     /// A call to a peer that never answered any with a span may lead to a service that was never heard, or to one that was
     /// heard, but at no other address.
-    fn unknown_peer(
-        &self,
-        end: &OpenEnd<'_>,
-        address: Option<&Address>,
-        facts: Facts<'_>,
-        outlook: &mut Outlook,
-    ) {
+    fn unknown_peer(&self, end: &OpenEnd<'_>, facts: Facts<'_>, outlook: &mut Outlook) {
         let reason = unanswered(end.arrival, end.call);
         let mut not_these = self.placed(facts.register);
-        if address.is_some_and(Address::is_mute) {
+        let address = end.call.address.as_deref();
+        if address.is_some_and(|address| facts.register.is_mute(address)) {
             return outlook.miss(Absence::new(Whose::AnyoneButIfNamed(Arc::new(not_these)), reason));
+        }
+        if address.is_some_and(|address| facts.register.has_namesake(address)) {
+            // Else a peer that is never heard teaches by its silence.
+            outlook.open_kinds.extend(end.arrival.node);
         }
         // A service may have a second address, under which it was not known.
         let here: BTreeSet<Arc<str>> = self.services_of_trace().collect();

@@ -33,8 +33,8 @@ pub(in crate::wait) struct Outlook {
     pub(in crate::wait) absences: Vec<Absence>,
     /// Spans that processes may not have delivered yet which a first run has seen; only for the end of its wait.
     pub(in crate::wait) undelivered: Vec<Absence>,
-    /// The kinds of calls that a service may still answer.
-    pub(in crate::wait) open_calls: BTreeSet<Node>,
+    /// The kinds of calls that a service may still answer, and of spans that may still come.
+    pub(in crate::wait) open_kinds: BTreeSet<Node>,
     /// The earliest time at which it may be known that a service sends no more of what a spec asks for.
     pub(in crate::wait) decided_at: Option<Timestamp>,
     /// Whether a spec asks for something that nothing announces.

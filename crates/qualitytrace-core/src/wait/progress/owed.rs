@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::history::History;
 use super::super::pending::Pending;
-use super::super::register::{Address, Register};
+use super::super::register::Register;
 use super::super::shape::{Node, Symbol};
 use super::{Arrival, Begin, Progress, is_inside};
 use crate::id::SpanId;
@@ -120,7 +120,7 @@ impl Progress {
         });
         let is_mute = |arrival: &&Arrival| {
             let address = arrival.call.as_ref().and_then(|call| call.address.as_deref());
-            address.and_then(|address| register.address(address)).is_some_and(Address::is_mute)
+            address.is_some_and(|address| register.is_mute(address))
         };
         let unanswered = self.unanswered.iter().map(|this| &self.arrivals[*this]);
         let mut unanswered: Vec<&Arrival> = unanswered.filter(|arrival| !is_mute(arrival)).collect();

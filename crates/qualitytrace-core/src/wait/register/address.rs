@@ -13,12 +13,14 @@ use crate::time::Timestamp;
 const MAX_CALLS: usize = 32;
 /// Services remembered for one address.
 const MAX_ANSWERING: usize = 16;
-/// Calls in a row without a span that are an outage, not one process of several.
+/// Calls in a row without a span that are an outage, not one process of several. A second outage is no accident.
 const OUTAGE: u32 = 4;
 /// A call that has no span after this time has none, whatever the processes behind its address have delivered.
 const MISSED_AFTER: Duration = Duration::from_secs(30);
 /// Runs in which no call to an address was answered by a span, after which the peer is taken to send none.
 const MUTE_RUNS: u32 = 2;
+/// The same, where a service that has the name of the host is heard: one of its processes may have taken all the calls.
+const MUTE_NAMESAKE_RUNS: u32 = 16;
 
 /// An address that is called.
 #[derive(Debug, Clone, Default)]
@@ -93,8 +95,9 @@ impl Address {
     }
 
     /// Whether the peer is taken to send no spans: no call was ever answered with one.
-    pub(in crate::wait) fn is_mute(&self) -> bool {
-        self.services.is_empty() && self.mute_runs >= MUTE_RUNS
+    pub(super) fn is_mute(&self, has_namesake: bool) -> bool {
+        let enough = if has_namesake { MUTE_NAMESAKE_RUNS } else { MUTE_RUNS };
+        self.services.is_empty() && self.mute_runs >= enough
     }
 
     /// Counts the last calls with and without a span. A call counts as one without only when `is_past` says that
@@ -106,10 +109,11 @@ impl Address {
         is_past: impl Fn(Timestamp) -> bool,
     ) -> Share {
         let mut share = Share::default();
-        let mut missed = 0;
+        let (mut missed, mut outages) = (0, 0);
         for call in self.calls.iter().filter(|call| counts(call.kind)) {
             if call.has_span {
-                share.single += u32::from(missed > 0 && missed < OUTAGE);
+                outages += u32::from(missed >= OUTAGE);
+                share.single += u32::from(missed > 0 && (missed < OUTAGE || outages > 1));
                 share.with += 1;
                 missed = 0;
             } else if now.since(call.end) > MISSED_AFTER || is_past(call.end) {
@@ -151,7 +155,7 @@ impl Address {
 
     /// Runs without an answer, as a file keeps them.
     pub(in crate::wait) fn mute_runs(&self) -> u32 {
-        self.mute_runs.min(MUTE_RUNS)
+        self.mute_runs.min(MUTE_NAMESAKE_RUNS)
     }
 }
 
@@ -174,6 +178,7 @@ mod tests {
         assert_eq!(calls("++-+-++"), Share { of: 7, with: 5, single: 2 });
         assert_eq!(calls("++-----++"), Share { of: 9, with: 4, single: 0 });
         assert_eq!(calls("+++--"), Share { of: 5, with: 3, single: 0 });
+        assert_eq!(calls("+----+-----+----"), Share { of: 16, with: 3, single: 1 });
     }
 
     #[test]
@@ -193,10 +198,13 @@ mod tests {
     fn a_peer_that_never_answered_is_mute_after_two_runs() {
         let mut address = Address::default();
         address.stayed_mute();
-        assert!(!address.is_mute());
+        assert!(!address.is_mute(false));
         address.stayed_mute();
-        assert!(address.is_mute());
+        assert!(address.is_mute(false));
+        assert!(!address.is_mute(true), "a service of that name is heard");
+        (2..MUTE_NAMESAKE_RUNS).for_each(|_| address.stayed_mute());
+        assert!(address.is_mute(true));
         address.answered(None, "stock", Duration::ZERO);
-        assert!(!address.is_mute());
+        assert!(!address.is_mute(false));
     }
 }

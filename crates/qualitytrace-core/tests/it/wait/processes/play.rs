@@ -12,7 +12,7 @@ use super::super::random::Random;
 use super::super::system::{MS, SECOND, START};
 use super::super::worlds::NEVER;
 use super::claim::{Claim, Judged, Outcome};
-use super::request::Request;
+use super::request::{Request, SimulatedSpan, SpanTrace};
 use super::server::{POLICY, Server};
 use super::system::{Bug, System};
 use super::tally::{RunResult, Tally};
@@ -63,6 +63,7 @@ pub(super) fn play(world: World, number: u64, seed: u64, tally: &mut Tally) {
                 is_known,
                 truth,
                 got: told.verdict.outcome,
+                is_knowable: server.is_knowable(run),
                 is_by_value: told.verdict.is_final,
                 wait: told.at - told.last,
                 confirmed: told.confirmed_at - told.at,
@@ -154,6 +155,20 @@ impl Server<'_> {
         let is_open = !ended.debts.is_empty() && !is_proven;
         let fails = verdict.outcome == Outcome::Failed;
         run.has_no_trace || (fails && is_open && (verdict.selects_nothing || wants_more))
+    }
+
+    /// Whether a rule can know what a run lacks: not where a mute consumer took a message, where a process or its exporter
+    /// died, or where nothing was heard yet of a process.
+    fn is_knowable(&self, run: usize) -> bool {
+        let is_unknowable = |made: &SimulatedSpan| {
+            let process = &self.system.processes[made.process];
+            let is_mute = process.is_silent || made.place == SpanTrace::Unsampled;
+            let dies = self.system.world.is_killed || process.mute_from < NEVER;
+            let is_new = !process.is_silent && !self.heard.contains(&made.process);
+            (is_mute && made.span.kind == SpanKind::Consumer) || dies || is_new
+        };
+        let mut missing = self.runs[run].made.iter().filter(|made| made.arrived == NEVER);
+        !missing.any(is_unknowable)
     }
 
     /// When every process in the trace had delivered past the answer, or past its work after the answer if the test

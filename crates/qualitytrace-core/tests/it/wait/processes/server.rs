@@ -4,7 +4,7 @@
 //! trace. A run that was judged is judged again with each late span.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,6 +94,8 @@ pub(super) struct Server<'a> {
     /// When each process had delivered past the answer of the current run, and past its work after the answer.
     pub(super) passed: Vec<[u64; 2]>,
     passed_by: [u64; 2],
+    /// The processes of which anything has arrived.
+    pub(super) heard: BTreeSet<usize>,
 }
 
 impl<'a> Server<'a> {
@@ -110,6 +112,7 @@ impl<'a> Server<'a> {
             held: Vec::new(),
             passed: Vec::new(),
             passed_by: [NEVER; 2],
+            heard: BTreeSet::new(),
         }
     }
 
@@ -228,6 +231,7 @@ impl<'a> Server<'a> {
         if self.system.processes[process].has_lost(left) {
             return;
         }
+        self.heard.insert(process);
         if let Some(passed) = self.passed.get_mut(process) {
             for (passed, by) in passed.iter_mut().zip(self.passed_by) {
                 if end > by {

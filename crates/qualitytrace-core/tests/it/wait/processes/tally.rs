@@ -10,6 +10,8 @@ pub(super) struct RunResult {
     pub(super) is_known: bool,
     pub(super) truth: Outcome,
     pub(super) got: Outcome,
+    /// Whether a rule can know what is missing.
+    pub(super) is_knowable: bool,
     /// Whether spans that are here decide it.
     pub(super) is_by_value: bool,
     /// How long after the last span the wait was over.
@@ -41,16 +43,17 @@ pub(super) struct Tally {
     after_proof: Vec<u64>,
     confirmed: Vec<u64>,
     open: Vec<u64>,
-    /// Descriptions of the runs with a wrong verdict.
+    /// Descriptions of the runs with a wrong verdict that a rule could have avoided, and of the others.
     pub(super) wrong: Vec<String>,
+    pub(super) unknowable: Vec<String>,
     /// Descriptions of the runs of known tests without one, if they are asked for.
     pub(super) undecided: Option<Vec<String>>,
 }
 
 impl Tally {
     pub(super) const HEADER: &str = "\
-| world | wrong: passed, failed | of | inconclusive first, known (%) | first pass p50 / p90 | known pass p50 / p90 | failure by absence p50 / p90 | after the proof p50 / p90 | confirmed p50 / p90 | until inconclusive p50 / p90 |
-|---|---:|---:|---:|---|---|---|---|---|---|";
+| world | wrong: passed, failed | avoidable | of | inconclusive first, known (%) | first pass p50 / p90 | known pass p50 / p90 | failure by absence p50 / p90 | after the proof p50 / p90 | confirmed p50 / p90 | until inconclusive p50 / p90 |
+|---|---:|---:|---:|---:|---|---|---|---|---|---|";
 
     pub(super) fn count(&mut self, result: &RunResult, story: impl Fn() -> String) {
         let known = usize::from(result.is_known);
@@ -59,7 +62,8 @@ impl Tally {
         if result.got == Outcome::Inconclusive && result.is_known {
             self.undecided.iter_mut().for_each(|undecided| undecided.push(story()));
         } else if result.is_wrong() {
-            self.wrong.push(story());
+            let stories = if result.is_knowable { &mut self.wrong } else { &mut self.unknowable };
+            stories.push(story());
             self.false_passes += usize::from(result.got == Outcome::Passed);
             self.false_fails += usize::from(result.got == Outcome::Failed);
         }
@@ -95,6 +99,7 @@ impl Tally {
         self.confirmed.extend(other.confirmed);
         self.open.extend(other.open);
         self.wrong.extend(other.wrong);
+        self.unknowable.extend(other.unknowable);
         self.undecided = self.undecided.into_iter().chain(other.undecided).reduce(|mut all, more| {
             all.extend(more);
             all
@@ -111,7 +116,8 @@ impl Tally {
         let times = times.map(|times| percentiles(times)).join(" | ");
         let (passed, failed) = (self.false_passes, self.false_fails);
         format!(
-            "| {world} | {passed}, {failed} | {} | {first}, {known} | {first_pass} | {known_pass} | {times} |",
+            "| {world} | {passed}, {failed} | {} | {} | {first}, {known} | {first_pass} | {known_pass} | {times} |",
+            self.wrong.len(),
             self.runs
         )
     }
