@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::adversary::http;
-use exporter::{Exporter, Manner, Span, new_id, now};
+use exporter::{Exporter, Manner, Span, new_id, now, random_below};
 
 /// Timeout of a call to another service.
 const CALL_LIMIT: Duration = Duration::from_mins(1);
@@ -83,8 +83,11 @@ pub struct Plan {
     pub name: String,
     /// Its port.
     pub port: u16,
-    /// The services that it calls: names and ports.
+    /// The services that it calls: names and ports. Of several ports of one name, each call takes one at random, as behind
+    /// a load balancer.
     pub peers: Vec<(String, u16)>,
+    /// The share of the traces it begins that it samples, in percent.
+    pub sampled: u64,
     /// How long its job goes on after the response; `None` for no job.
     pub job: Option<Duration>,
     /// How it exports.
@@ -97,13 +100,14 @@ impl Plan {
         let peers: Vec<_> = self.peers.iter().map(|(name, port)| format!("{name}:{port}")).collect();
         let mut words = vec![self.name.clone(), self.port.to_string(), peers.join(",")];
         words.push(self.job.map_or(0, |job| job.as_millis()).to_string());
+        words.push(self.sampled.to_string());
         words.extend(self.manner.words());
         words
     }
 
     /// Reads a plan from command line arguments.
     pub fn read(words: &[String]) -> Option<Self> {
-        let [name, port, peers, job, manner @ ..] = words else { return None };
+        let [name, port, peers, job, sampled, manner @ ..] = words else { return None };
         let peer =
             |word: &str| Some((word.split_once(':')?.0.to_owned(), word.split_once(':')?.1.parse().ok()?));
         let job: u64 = job.parse().ok()?;
@@ -112,6 +116,7 @@ impl Plan {
             port: port.parse().ok()?,
             peers: peers.split(',').filter(|word| !word.is_empty()).map(peer).collect::<Option<_>>()?,
             job: (job > 0).then_some(Duration::from_millis(job)),
+            sampled: sampled.parse().ok()?,
             manner: Manner::read(manner)?,
         })
     }
@@ -143,6 +148,7 @@ struct Running {
 struct Context {
     trace: String,
     span: String,
+    is_sampled: bool,
 }
 
 impl Running {
@@ -153,7 +159,8 @@ impl Running {
         let bug = query.split('&').find_map(|pair| pair.strip_prefix("bug=")?.parse::<usize>().ok());
         let bug = bug.and_then(|number| Bug::ALL.get(number).copied()).unwrap_or(Bug::None);
         let caller = context(&head);
-        let own = Context { trace: caller.trace, span: new_id(8) };
+        let is_sampled = caller.is_sampled && random_below(100) < self.plan.sampled;
+        let own = Context { trace: caller.trace, span: new_id(8), is_sampled };
         let start = now();
         let server = format!("127.0.0.1:{}", self.plan.port);
         match path {
@@ -169,7 +176,7 @@ impl Running {
         if path != "/message" {
             let url = format!("http://{server}{path}");
             self.end(
-                &own.trace,
+                &own,
                 &own.span,
                 &caller.span,
                 &format!("GET {path}"),
@@ -209,7 +216,7 @@ impl Running {
     }
 
     fn pack(&self, message: &Context, bug: Bug) {
-        let own = Context { trace: message.trace.clone(), span: new_id(8) };
+        let own = Context { span: new_id(8), ..message.clone() };
         let start = now();
         if bug != Bug::NoPacking {
             self.inner(&own, "pack", PACKING);
@@ -217,17 +224,17 @@ impl Running {
         if bug == Bug::WorkerError {
             self.inner(&own, "oops", Duration::ZERO);
         }
-        self.end(&own.trace, &own.span, &message.span, "orders process", 5, start, MESSAGING);
+        self.end(&own, &own.span, &message.span, "orders process", 5, start, MESSAGING);
     }
 
     /// Calls a peer, if there is one of this name.
     fn call(&self, own: &Context, name: &str, path: &str, bug: Bug) {
-        let Some(port) = self.peer(name) else { return };
+        let Some((port, process)) = self.peer(name) else { return };
         let (span, start) = (new_id(8), now());
-        ask(port, path, &own.trace, &span, bug);
+        ask(process, path, own, &span, bug);
         let (url, port) = (format!("http://127.0.0.1:{port}{path}"), port.to_string());
         self.end(
-            &own.trace,
+            own,
             &span,
             &own.span,
             &format!("GET {path}"),
@@ -244,27 +251,31 @@ impl Running {
 
     /// Sends a message to the worker, if there is one.
     fn send(&self, own: &Context, bug: Bug) {
-        let Some(port) = self.peer("worker") else { return };
+        let Some((_, process)) = self.peer("worker") else { return };
         let (span, start) = (new_id(8), now());
-        ask(port, "/message", &own.trace, &span, bug);
-        self.end(&own.trace, &span, &own.span, "orders send", 4, start, MESSAGING);
+        ask(process, "/message", own, &span, bug);
+        self.end(own, &span, &own.span, "orders send", 4, start, MESSAGING);
     }
 
-    fn peer(&self, name: &str) -> Option<u16> {
-        self.plan.peers.iter().find(|(peer, _)| peer == name).map(|(_, port)| *port)
+    /// The port of a service, and that of the process which takes the next call.
+    fn peer(&self, name: &str) -> Option<(u16, u16)> {
+        let ports = self.plan.peers.iter().filter(|(peer, _)| peer == name).map(|(_, port)| *port);
+        let ports: Vec<u16> = ports.collect();
+        let next = usize::try_from(random_below(ports.len() as u64)).ok()?;
+        Some((*ports.first()?, *ports.get(next)?))
     }
 
     /// Does inner work that takes some real time, as the spans of a real service do.
     fn inner(&self, own: &Context, name: &str, takes: Duration) {
         let start = now();
         std::thread::sleep(takes);
-        self.end(&own.trace, &new_id(8), &own.span, name, 1, start, &[]);
+        self.end(own, &new_id(8), &own.span, name, 1, start, &[]);
     }
 
     #[expect(clippy::too_many_arguments, reason = "a span has so many parts")]
     fn end(
         &self,
-        trace: &str,
+        own: &Context,
         span: &str,
         parent: &str,
         name: &str,
@@ -272,9 +283,12 @@ impl Running {
         start: u64,
         attributes: &[(&str, &str)],
     ) {
+        if !own.is_sampled {
+            return;
+        }
         let owned = attributes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         self.exporter.ended(Span {
-            trace: trace.to_owned(),
+            trace: own.trace.clone(),
             id: span.to_owned(),
             parent: parent.to_owned(),
             name: name.to_owned(),
@@ -289,8 +303,10 @@ impl Running {
 const MESSAGING: &[(&str, &str)] =
     &[("messaging.system", "rabbitmq"), ("messaging.destination.name", "orders")];
 
-fn ask(port: u16, path: &str, trace: &str, span: &str, bug: Bug) {
-    let (traceparent, path) = (format!("00-{trace}-{span}-01"), format!("{path}?bug={}", bug.number()));
+fn ask(port: u16, path: &str, own: &Context, span: &str, bug: Bug) {
+    let flags = u8::from(own.is_sampled);
+    let traceparent = format!("00-{}-{span}-{flags:02x}", own.trace);
+    let path = format!("{path}?bug={}", bug.number());
     // A peer without a response is missing in the trace; nothing else depends on it.
     let to = SocketAddr::from(([127, 0, 0, 1], port));
     let _ = http::send(to, "GET", &path, &[("traceparent", &traceparent)], b"", CALL_LIMIT);
@@ -304,8 +320,11 @@ fn context(head: &str) -> Context {
     });
     let mut parts = value.unwrap_or_default().split('-').skip(1);
     match (parts.next(), parts.next()) {
-        (Some(trace), Some(span)) => Context { trace: trace.to_owned(), span: span.to_owned() },
-        _ => Context { trace: new_id(16), span: String::new() },
+        (Some(trace), Some(span)) => {
+            let is_sampled = parts.next() != Some("00");
+            Context { trace: trace.to_owned(), span: span.to_owned(), is_sampled }
+        }
+        _ => Context { trace: new_id(16), span: String::new(), is_sampled: true },
     }
 }
 

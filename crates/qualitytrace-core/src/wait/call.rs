@@ -62,6 +62,12 @@ pub(super) fn lasting_address(address: &str) -> &str {
     }
 }
 
+/// The port of an address that names a process itself and not a service: an IP address.
+pub(super) fn direct_port(address: &str) -> Option<&str> {
+    let (host, port) = address.rsplit_once(':')?;
+    host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok().then_some(port)
+}
+
 /// Ports above this one are given to programs that ask for any.
 const LAST_CHOSEN_PORT: u16 = 32_767;
 

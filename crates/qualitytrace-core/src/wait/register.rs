@@ -22,6 +22,7 @@ pub use self::instance::Signal;
 pub(super) use self::largest::Largest;
 pub use self::view::{InstanceView, ServiceView};
 
+use super::call;
 use super::observation::{ClockPair, Edge, Observations, ObservedCall};
 pub use super::process::{Identity, ProcessAttributes, names_process};
 use crate::time::Timestamp;
@@ -381,6 +382,17 @@ impl Register {
     /// Returns the services that answered calls to this address.
     pub(super) fn who_answers(&self, address: &str) -> Option<&BTreeSet<Arc<str>>> {
         self.addresses.get(address).map(|address| &address.services).filter(|services| !services.is_empty())
+    }
+
+    /// The services that answered such calls at other addresses, where callers choose a process by its own address: the one
+    /// at this address may be another process of theirs.
+    pub(super) fn who_answers_elsewhere(&self, address: &str, kind: u64) -> BTreeSet<Arc<str>> {
+        let Some(port) = call::direct_port(address) else { return BTreeSet::new() };
+        let is_alike = |(other, known): &(&Arc<str>, &Address)| {
+            call::direct_port(other) == Some(port) && known.knows_kind(kind)
+        };
+        let alike = self.addresses.iter().filter(is_alike);
+        alike.flat_map(|(_, known)| &known.services).cloned().collect()
     }
 
     /// These services and all that they are known to call, directly or through others.

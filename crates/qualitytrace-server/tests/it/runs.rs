@@ -242,10 +242,9 @@ async fn a_missing_parent_makes_the_run_inconclusive_and_is_named() {
     let events = bench.until(&run, is_judged).await;
     assert_eq!(outcome(&events), Outcome::Inconclusive);
     let text = format!("{events:?}");
-    assert!(
-        text.contains(&format!("the parent {} of span `worker` (subject) has not arrived", id(9))),
-        "{text}"
-    );
+    let advice =
+        format!("the parent {} of span `worker` (subject) has not arrived: subject should send it", id(9));
+    assert!(text.contains(&advice), "{text}");
 }
 
 #[tokio::test]

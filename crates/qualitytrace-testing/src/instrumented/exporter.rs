@@ -32,17 +32,20 @@ pub struct Manner {
     pub dies_after: Option<u64>,
     /// Whether there is no exporter at all.
     pub is_mute: bool,
+    /// By how many seconds its clock is ahead.
+    pub clock_ahead: i64,
 }
 
 impl Manner {
     pub(super) fn words(&self) -> Vec<String> {
         let dies_after = self.dies_after.map_or_else(|| "-".to_owned(), |batches| batches.to_string());
         let [every, pause] = [self.every, self.pause].map(|time| time.as_millis().to_string());
-        vec![self.to.to_string(), every, pause, dies_after, self.is_mute.to_string()]
+        let [is_mute, clock] = [self.is_mute.to_string(), self.clock_ahead.to_string()];
+        vec![self.to.to_string(), every, pause, dies_after, is_mute, clock]
     }
 
     pub(super) fn read(words: &[String]) -> Option<Self> {
-        let [to, every, pause, dies_after, is_mute] = words else { return None };
+        let [to, every, pause, dies_after, is_mute, clock] = words else { return None };
         let time = |word: &String| Some(Duration::from_millis(word.parse().ok()?));
         Some(Self {
             to: to.parse().ok()?,
@@ -50,7 +53,13 @@ impl Manner {
             pause: time(pause)?,
             dies_after: dies_after.parse().ok(),
             is_mute: is_mute.parse().ok()?,
+            clock_ahead: clock.parse().ok()?,
         })
+    }
+
+    /// A moment as its clock shows it.
+    fn shown(&self, moment: u64) -> u64 {
+        moment.saturating_add_signed(self.clock_ahead.saturating_mul(1_000_000_000))
     }
 }
 
@@ -158,7 +167,7 @@ impl Sending {
 
     /// Retries until the batch is accepted or too old.
     fn deliver(&mut self, batch: &[Span]) {
-        let (body, began) = (body(&self.service, batch), Instant::now());
+        let (body, began) = (body(&self.service, batch, &self.manner), Instant::now());
         let json = [("content-type", "application/json")];
         while began.elapsed() < BATCH_LIMIT {
             if Instant::now() < self.not_before {
@@ -193,7 +202,7 @@ fn tell(batch: &[Span]) {
 }
 
 /// The batch as OTLP in JSON. No text in it needs to be escaped.
-fn body(service: &str, batch: &[Span]) -> String {
+fn body(service: &str, batch: &[Span], manner: &Manner) -> String {
     let attribute =
         |(key, value): (&str, &str)| format!(r#"{{"key":"{key}","value":{{"stringValue":"{value}"}}}}"#);
     let process = std::process::id().to_string();
@@ -212,8 +221,8 @@ fn body(service: &str, batch: &[Span]) -> String {
             span.parent,
             span.name,
             span.kind,
-            span.start,
-            span.end,
+            manner.shown(span.start),
+            manner.shown(span.end),
             attributes.join(",")
         );
     }
@@ -222,9 +231,17 @@ fn body(service: &str, batch: &[Span]) -> String {
 
 /// A random id of this many bytes.
 pub(super) fn new_id(bytes: usize) -> String {
+    (0..bytes / 8).map(|_| format!("{:016x}", random() | 1)).collect::<Vec<_>>().concat()
+}
+
+/// A random number below a limit; 0 if the limit is.
+pub(super) fn random_below(limit: u64) -> u64 {
+    random().checked_rem(limit).unwrap_or_default()
+}
+
+fn random() -> u64 {
     // Each `RandomState` has random keys.
-    let random = || RandomState::new().build_hasher().finish() | 1;
-    (0..bytes / 8).map(|_| format!("{:016x}", random())).collect::<Vec<_>>().concat()
+    RandomState::new().build_hasher().finish()
 }
 
 /// Nanoseconds since the epoch.

@@ -1,4 +1,5 @@
-//! Slow, silent and unavailable exporters, peers without spans, long jobs and stopped processes: a thousand runs.
+//! Slow, silent and unavailable exporters, mute replicas, samplers, wrong clocks, long jobs, stopped and killed processes:
+//! two thousand runs.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ const JOB: Duration = Duration::from_secs(8);
 /// A kind of fault, with several lanes.
 struct Scenario {
     name: &'static str,
-    /// Runs out of a thousand, and runs per lane.
+    /// Runs if a thousand of each kind are asked for, and runs per lane.
     runs: usize,
     in_a_lane: usize,
     /// Which bugs the runs have.
@@ -36,7 +37,7 @@ enum Bugs {
     OfTheJob,
 }
 
-const SCENARIOS: [Scenario; 8] = [
+const SCENARIOS: [Scenario; 13] = [
     // The longest ones first.
     Scenario {
         name: "one exporter stops for good",
@@ -101,6 +102,41 @@ const SCENARIOS: [Scenario; 8] = [
         bugs: Bugs::Sometimes,
         of: |lane| lane.difference.has_mute_peer = true,
     },
+    Scenario {
+        name: "one of two processes is mute",
+        runs: 300,
+        in_a_lane: 15,
+        bugs: Bugs::Sometimes,
+        of: |lane| lane.difference.has_mute_twin = true,
+    },
+    Scenario {
+        name: "60% of the traces are sampled",
+        runs: 200,
+        in_a_lane: 10,
+        bugs: Bugs::Sometimes,
+        of: |lane| lane.difference.sampled = 60,
+    },
+    Scenario {
+        name: "killed with its queue",
+        runs: 200,
+        in_a_lane: 10,
+        bugs: Bugs::Sometimes,
+        of: |lane| lane.trouble = Trouble::Killed,
+    },
+    Scenario {
+        name: "a clock is 5 min ahead",
+        runs: 150,
+        in_a_lane: 15,
+        bugs: Bugs::Sometimes,
+        of: |lane| lane.difference.clock_ahead = 300,
+    },
+    Scenario {
+        name: "a clock is 5 min behind",
+        runs: 150,
+        in_a_lane: 15,
+        bugs: Bugs::Sometimes,
+        of: |lane| lane.difference.clock_ahead = -300,
+    },
 ];
 
 /// Does `runs` runs in all, and returns a line for each scenario that has `only` in its name.
@@ -157,6 +193,9 @@ impl Scenario {
                 dies_after: None,
                 has_mute_peer: false,
                 job: None,
+                has_mute_twin: false,
+                sampled: 100,
+                clock_ahead: 0,
             },
             trouble: Trouble::None,
             teller: Teller::Server,

@@ -21,8 +21,8 @@ const START_LIMIT: Duration = Duration::from_mins(1);
 
 /// The services of one lane. They are stopped on drop.
 pub(crate) struct Fleet {
-    children: BTreeMap<&'static str, Child>,
-    ports: BTreeMap<&'static str, u16>,
+    children: Mutex<BTreeMap<&'static str, Vec<Child>>>,
+    plans: BTreeMap<&'static str, Vec<Plan>>,
     deliveries: Arc<Mutex<BTreeMap<&'static str, Vec<Delivery>>>>,
 }
 
@@ -41,6 +41,12 @@ pub(crate) struct Difference {
     pub(crate) has_mute_peer: bool,
     /// How long `gateway` goes on after its response.
     pub(crate) job: Option<Duration>,
+    /// Whether it has a second process, which sends no spans.
+    pub(crate) has_mute_twin: bool,
+    /// The share of the traces that `gateway` samples, in percent.
+    pub(crate) sampled: u64,
+    /// By how many seconds its clock is ahead.
+    pub(crate) clock_ahead: i64,
 }
 
 /// Runs a service if the arguments say so; returns whether it did.
@@ -59,36 +65,41 @@ impl Fleet {
     pub(crate) async fn start(to: SocketAddr, difference: Difference) -> Self {
         let mut names = vec!["stock", "worker", "gateway"];
         names.extend(difference.has_mute_peer.then_some("mail"));
-        let ports: BTreeMap<_, _> = names.iter().map(|name| (*name, qualitytrace_testing::port())).collect();
-        let mut fleet = Self { children: BTreeMap::new(), ports, deliveries: Arc::default() };
-        for name in names {
-            let is_victim = name == difference.victim;
+        let mut ports: Vec<_> = names.iter().map(|name| (*name, qualitytrace_testing::port())).collect();
+        let twin = difference.has_mute_twin.then(|| (difference.victim, qualitytrace_testing::port()));
+        ports.extend(twin);
+        let mut fleet =
+            Self { children: Mutex::default(), plans: BTreeMap::new(), deliveries: Arc::default() };
+        for (name, port) in &ports {
+            let is_victim = *name == difference.victim;
             let manner = Manner {
                 to,
                 every: if is_victim { difference.every } else { Duration::from_secs(5) },
                 pause: if is_victim { difference.pause } else { Duration::from_secs(1) },
                 dies_after: difference.dies_after.filter(|_| is_victim),
-                is_mute: name == "mail",
+                is_mute: *name == "mail" || Some((*name, *port)) == twin,
+                clock_ahead: if is_victim { difference.clock_ahead } else { 0 },
             };
-            let is_gateway = name == "gateway";
-            let peers =
-                fleet.ports.iter().filter(|_| is_gateway).map(|(name, port)| ((*name).to_owned(), *port));
+            let is_gateway = *name == "gateway";
+            let peers = ports.iter().filter(|_| is_gateway).map(|(name, port)| ((*name).to_owned(), *port));
             let plan = Plan {
-                name: name.to_owned(),
-                port: fleet.ports[name],
+                name: (*name).to_owned(),
+                port: *port,
                 peers: peers.collect(),
                 job: difference.job.filter(|_| is_gateway),
+                sampled: if is_gateway { difference.sampled } else { 100 },
                 manner,
             };
             fleet.spawn(name, &plan);
+            fleet.plans.entry(name).or_default().push(plan);
         }
-        for name in fleet.ports.keys() {
+        for name in fleet.plans.keys() {
             fleet.answers(name).await;
         }
         fleet
     }
 
-    fn spawn(&mut self, name: &'static str, plan: &Plan) {
+    fn spawn(&self, name: &'static str, plan: &Plan) {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.arg(SERVICE).args(plan.words()).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.kill_on_drop(true).spawn().unwrap();
@@ -99,7 +110,19 @@ impl Fleet {
                 deliveries.lock().unwrap().entry(name).or_default().extend(Delivery::read(&line));
             }
         });
-        self.children.insert(name, child);
+        self.children.lock().unwrap().entry(name).or_default().push(child);
+    }
+
+    /// Kills a service with what it has not exported, and starts it again.
+    pub(crate) async fn restart(&self, name: &'static str) {
+        let killed = self.children.lock().unwrap().remove(name);
+        for mut child in killed.into_iter().flatten() {
+            child.kill().await.unwrap();
+        }
+        for plan in &self.plans[name] {
+            self.spawn(name, plan);
+        }
+        self.answers(name).await;
     }
 
     async fn answers(&self, name: &str) {
@@ -112,11 +135,11 @@ impl Fleet {
     }
 
     pub(crate) fn url(&self, name: &str) -> String {
-        format!("http://127.0.0.1:{}", self.ports[name])
+        format!("http://127.0.0.1:{}", self.plans[name][0].port)
     }
 
     pub(crate) fn process(&self, name: &str) -> Option<u32> {
-        self.children[name].id()
+        self.children.lock().unwrap()[name][0].id()
     }
 
     /// When the last span of a trace was delivered before a given time.

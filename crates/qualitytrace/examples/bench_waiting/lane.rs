@@ -12,6 +12,8 @@ use crate::late_spans_load::client::{Client, Started};
 use crate::late_spans_load::program::{Served, beside};
 
 const TEST: &str = "order";
+/// When the work for a request is done, and most of it is not exported.
+const AFTER_THE_WORK: Duration = Duration::from_millis(500);
 
 /// The fault that is injected into a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub(crate) enum Trouble {
     ServerStops,
     /// A service is stopped (SIGSTOP) during each run.
     SystemStops,
+    /// The victim is killed (SIGKILL) during each run, and started again.
+    Killed,
 }
 
 /// The source of the verdict.
@@ -163,6 +167,10 @@ impl Lane {
     async fn trouble(&self, server: &Served, fleet: &Fleet) {
         let process = match self.trouble {
             Trouble::None | Trouble::ClosedPort => return,
+            Trouble::Killed => {
+                tokio::time::sleep(rand::random_range(AFTER_THE_WORK..4 * AFTER_THE_WORK)).await;
+                return fleet.restart(self.difference.victim).await;
+            }
             Trouble::ServerStops => server.child.id(),
             Trouble::SystemStops => fleet.process(["gateway", "stock", "worker"][rand::random_range(0..3)]),
         };

@@ -12,7 +12,7 @@ use super::super::absence::{Absence, Whose};
 use super::super::call::CallOutcome;
 use super::super::reach::{Closure, have_passed};
 use super::super::register::{Address, Register, Share};
-use super::super::shape::Node;
+use super::super::shape::{Key, Node};
 use super::outlook::{Facts, Outlook};
 use super::{Arrival, Call, Progress, is_inside};
 use crate::time::Timestamp;
@@ -41,7 +41,7 @@ impl Progress {
     /// Applies the evidence to calls without an answer. Returns those that a service may still answer.
     pub(super) fn open_ends(&self, facts: Facts<'_>, outlook: &mut Outlook) -> HashSet<usize> {
         let mut open = HashSet::new();
-        if self.unanswered.is_empty() {
+        if self.unanswered.is_empty() && self.leaves.is_empty() {
             return open;
         }
         let mut heard = None;
@@ -82,7 +82,12 @@ impl Progress {
                 outlook.miss(Absence::new(Whose::Service(service), reason.clone()));
             }
             // The services that answered at this address before need not be the only ones behind it.
-            outlook.miss(Absence::new(of_named, reason));
+            outlook.miss(Absence::new(of_named, reason.clone()));
+            if address.is_none_or(|address| address.services.is_empty()) {
+                // They answered elsewhere: one that never answered may do so here.
+                let placed = Arc::new(self.placed(facts.register));
+                outlook.miss(Absence::new(Whose::AnyoneBut(placed), reason));
+            }
         }
         open
     }
@@ -121,7 +126,8 @@ impl Progress {
         let below = self.answering_kinds();
         let mut groups: BTreeMap<(Option<&str>, u8, u64), OpenEnd<'_>> = BTreeMap::new();
         let mut alone = Vec::new();
-        for this in &self.unanswered {
+        let unproven = self.leaves.iter().filter(|leaf| !self.is_proven_leaf(**leaf, facts.register));
+        for this in self.unanswered.iter().chain(unproven) {
             let arrival = &self.arrivals[*this];
             let Some(call) = arrival.call.as_ref() else { continue };
             let kinds = arrival.node.and_then(|node| below.get(&node)).map_or(&[][..], Vec::as_slice);
@@ -131,7 +137,7 @@ impl Progress {
                 call,
                 calls: vec![*this],
                 due,
-                who: self.who_answers(call, kinds, facts.register),
+                who: self.who_answers(arrival, call, kinds, facts.register),
             };
             if call.address.is_none() {
                 alone.push(end());
@@ -167,14 +173,46 @@ impl Progress {
     }
 
     /// Returns the services that are known to answer such a call.
-    fn who_answers(&self, call: &Call, kinds: &[Node], register: &Register) -> BTreeSet<Arc<str>> {
+    fn who_answers(
+        &self,
+        arrival: &Arrival,
+        call: &Call,
+        kinds: &[Node],
+        register: &Register,
+    ) -> BTreeSet<Arc<str>> {
         let by_address = call.address.as_deref().and_then(|address| register.who_answers(address));
-        match by_address {
-            Some(services) => services.clone(),
-            None => {
-                kinds.iter().map(|node| Arc::clone(self.shape.text(self.shape.key(*node).service))).collect()
-            }
+        if let Some(services) = by_address {
+            return services.clone();
         }
+        let of_kinds = |kinds: &[Node]| -> BTreeSet<Arc<str>> {
+            kinds.iter().map(|node| Arc::clone(self.shape.text(self.shape.key(*node).service))).collect()
+        };
+        let Some(address) = call.address.as_deref().filter(|_| kinds.is_empty()) else {
+            return of_kinds(kinds);
+        };
+        let elsewhere = register.who_answers_elsewhere(address, call.kind);
+        let missing =
+            if elsewhere.is_empty() { BTreeSet::new() } else { of_kinds(&self.replaced_by(arrival)) };
+        if missing.is_empty() { elsewhere } else { missing }
+    }
+
+    /// The kinds that answered calls which differ from this one in their address only, and of which this run has fewer.
+    fn replaced_by(&self, arrival: &Arrival) -> Vec<Node> {
+        let Some(key) = arrival.node.map(|node| self.shape.key(node)) else { return Vec::new() };
+        let below = self.answering_kinds();
+        let is_replaced = |node: &Node| {
+            let other = self.shape.key(*node);
+            Key { peer: other.peer, ..key } == other && self.count(*node) < self.history.most(*node)
+        };
+        below.iter().filter(|(call, _)| is_replaced(call)).flat_map(|(_, kinds)| kinds).copied().collect()
+    }
+
+    /// Whether a call that earlier runs had without an answer goes to a peer that sends no spans, and not to one of several
+    /// processes that a caller chooses from.
+    fn is_proven_leaf(&self, leaf: usize, register: &Register) -> bool {
+        let call = self.arrivals[leaf].call.as_ref();
+        call.and_then(|call| Some((call.address.as_deref()?, call.kind)))
+            .is_none_or(|(address, kind)| register.who_answers_elsewhere(address, kind).is_empty())
     }
 
     /// Returns, for each kind of call, the kinds that answered it in earlier runs.
@@ -194,7 +232,8 @@ impl Progress {
     /// Adds the absences of services that never sent anything: behind a call that is known to stay without an
     /// answer, and behind a message, which may have any number of consumers.
     pub(super) fn unheard(&self, register: &Register, outlook: &mut Outlook) {
-        let leaf = self.leaves.first().map(|this| &self.arrivals[*this]);
+        let leaf = self.leaves.iter().find(|leaf| self.is_proven_leaf(**leaf, register));
+        let leaf = leaf.map(|this| &self.arrivals[*this]);
         let leaf = leaf.and_then(|leaf| Some(unanswered(leaf, leaf.call.as_ref()?)));
         let is_first = self.history.awaited_runs() == 0;
         let message = self.arrivals.iter().filter(|_| is_first).find_map(|arrival| {
@@ -267,6 +306,15 @@ fn reason(end: &OpenEnd<'_>, closure: &Closure, share: Share, facts: Facts<'_>) 
             consumed(share.with),
             times(ENOUGH_MESSAGES.saturating_sub(share.with).max(1)),
         ),
+        CallOutcome::Answered | CallOutcome::NoReply | CallOutcome::Refused
+            if share.with == 0 && share.of >= MIXED =>
+        {
+            format!(
+                "the process at {address} has answered {} calls and sent no span, while other processes of {service} send \
+                 theirs: compare their OTEL_* settings, or list {address} under `uninstrumented`",
+                share.of
+            )
+        }
         CallOutcome::Answered | CallOutcome::NoReply | CallOutcome::Refused if share.without() >= MIXED => {
             format!(
                 "{address} answered a call and sent no span for it; {} of its last {} answers had none, so about 1 of \

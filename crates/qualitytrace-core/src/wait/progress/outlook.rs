@@ -14,6 +14,7 @@ use super::super::shape::Node;
 use super::super::{MAX_NAMED_DEBTS, Windows};
 use super::{Begin, Progress};
 use crate::time::Timestamp;
+use crate::trace::is_far_side;
 
 /// The result of applying the evidence.
 #[derive(Debug, Default)]
@@ -208,10 +209,38 @@ impl Progress {
             }
             let child = &self.arrivals[children[0]];
             let service = self.shape.text(child.service);
-            let service = if service.is_empty() { "unnamed service" } else { service };
-            format!("the parent {id} of span `{}` ({service}) has not arrived", child.name)
+            let shown = if service.is_empty() { "unnamed service" } else { service };
+            format!(
+                "the parent {id} of span `{}` ({shown}) has not arrived{}",
+                child.name,
+                self.suspect(children[0], facts)
+            )
         });
         outlook.miss(Absence::of_anyone(reason.unwrap_or_default()));
+    }
+
+    /// What may have become of the parent of a span, and what to do.
+    fn suspect(&self, child: usize, facts: Facts<'_>) -> String {
+        let arrival = &self.arrivals[child];
+        let service = self.shape.text(arrival.service);
+        let mut callers = facts.register.all().filter(|(_, known)| known.calls.contains(service));
+        let maker = match (is_far_side(arrival.kind), callers.next(), callers.next()) {
+            (false, ..) => Some(service),
+            (true, Some((caller, _)), None) => Some(caller),
+            (true, ..) => None,
+        };
+        let Some(maker) = maker.filter(|maker| !maker.is_empty()) else {
+            return ": run once more, or let all services of the system export their spans".to_owned();
+        };
+        let live = facts.reach.live(&BTreeSet::from([Arc::clone(maker)]));
+        let ended = self.ended_at(child).unwrap_or(facts.base);
+        if have_passed(&live, ended) {
+            return format!(
+                ", although {maker} has sent later spans: it may have ended after them, or the queue of its exporter was full \
+                 (raise OTEL_BSP_MAX_QUEUE_SIZE); run once more"
+            );
+        }
+        format!(": {maker} should send it; {}: run once more", facts.register.last_seen(maker, facts.now))
     }
 
     /// A first run waits for a window of silence, and until every process of the trace has delivered: unless all that it

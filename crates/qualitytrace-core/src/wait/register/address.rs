@@ -100,6 +100,11 @@ impl Address {
         self.services.is_empty() && self.mute_runs >= enough
     }
 
+    /// Whether such a call was sent there.
+    pub(super) fn knows_kind(&self, kind: u64) -> bool {
+        self.calls.iter().any(|call| call.kind == kind || call.span.is_none())
+    }
+
     /// Counts the last calls with and without a span. A call counts as one without only when `is_past` says that
     /// every process that could have answered it has delivered what it had then, or after a while.
     pub(in crate::wait) fn share(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use qualitytrace_core::trace::{Span, SpanKind};
+use qualitytrace_core::value::Value;
 
 use super::super::random::Random;
 use super::super::spans::span_id;
@@ -233,10 +234,14 @@ impl Path<'_> {
             let reached = self.visit(callee, parent, now + MS, place);
             let end = reached.end + MS;
             if !world.is_bare {
-                let address = world.names_peers.then(|| &self.system.processes[reached.process].address);
+                let is_told = world.names_peers || world.is_direct;
+                let address = is_told.then(|| &self.system.processes[reached.process].address);
                 let span =
                     self.make(here, (call, Some(id)), SpanKind::Client, &peer.texts.called, (now, end));
                 own.texts.calls(&peer.texts, span, Reply::Answered, address);
+                if let Some(address) = address.filter(|_| world.is_direct) {
+                    span.attributes.set("server.address", Value::String(Arc::clone(address)));
+                }
             }
             end
         };

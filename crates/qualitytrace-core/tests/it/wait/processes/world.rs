@@ -30,6 +30,8 @@ pub(super) struct World {
     pub(super) is_unnamed: bool,
     /// Calls name the process that was reached.
     pub(super) names_peers: bool,
+    /// Callers choose a process themselves, and know it by its own address.
+    pub(super) is_direct: bool,
     /// How often a process of the odd service leaves and another one joins.
     pub(super) joins: Option<u64>,
     /// The processes of the odd service are replaced once, by ones with this export interval.
@@ -82,6 +84,7 @@ impl World {
         queues: 15,
         is_unnamed: false,
         names_peers: false,
+        is_direct: false,
         joins: None,
         update: None,
         is_bare: false,
@@ -106,7 +109,7 @@ impl World {
 
     const RESTARTED: Self = Self { update: Some(5 * SECOND), delays: PROMPT, ..Self::IDLE };
 
-    pub(super) const ALL: [Self; 37] = [
+    pub(super) const ALL: [Self; 39] = [
         Self::HEALTHY,
         Self { name: "healthy, idle", ..Self::IDLE },
         Self { name: "prompt, idle", delays: PROMPT, ..Self::IDLE },
@@ -123,6 +126,8 @@ impl World {
         },
         Self { name: "silent 1 of 2", ..Self::SILENT },
         Self { name: "silent 1 of 2, peer named", names_peers: true, ..Self::SILENT },
+        Self { name: "silent 1 of 2, direct", is_direct: true, ..Self::SILENT },
+        Self { name: "three replicas, direct", replicas: 3, is_direct: true, ..Self::HEALTHY },
         Self { name: "silent 1 of 3", replicas: 3, ..Self::SILENT },
         Self { name: "silent 1 of 10", replicas: 10, ..Self::SILENT },
         Self { name: "silent 1 of 10, peer named", replicas: 10, names_peers: true, ..Self::SILENT },
