@@ -44,7 +44,7 @@ impl Progress {
 
     /// Finds the entries of processes, each with the latest span of the same process below it that ended later.
     pub(super) fn tails(&self) -> HashMap<usize, Option<Tail>> {
-        let mut entry_of: Vec<Option<usize>> = vec![None; self.arrivals.len()];
+        let mut entry_of: Vec<Option<Option<usize>>> = vec![None; self.arrivals.len()];
         let mut tails: HashMap<usize, Option<Tail>> = HashMap::new();
         for this in 0..self.arrivals.len() {
             let Some(entry) = self.entry_of(this, &mut entry_of) else { continue };
@@ -61,29 +61,29 @@ impl Progress {
     }
 
     /// Returns the entry of the process that sent a span: the nearest span above it, or itself, that another process caused.
-    fn entry_of(&self, this: usize, known: &mut [Option<usize>]) -> Option<usize> {
+    fn entry_of(&self, this: usize, known: &mut [Option<Option<usize>>]) -> Option<usize> {
         let mut way = Vec::new();
         let mut at = this;
         let entry = loop {
             if let Some(entry) = known[at] {
                 break entry;
             }
+            way.push(at);
+            // A circle of parents has no entry.
+            known[at] = Some(None);
             let arrival = &self.arrivals[at];
             if matches!(arrival.kind, SpanKind::Server | SpanKind::Consumer) {
-                break at;
+                break Some(at);
             }
-            way.push(at);
-            let parent = arrival.parent.and_then(|id| self.by_id.get(&id)).copied()?;
-            // A circle of parents has no entry.
-            if way.len() > self.arrivals.len() || self.arrivals[parent].process != arrival.process {
-                return None;
+            let parent = arrival.parent.and_then(|id| self.by_id.get(&id)).copied();
+            match parent.filter(|parent| self.arrivals[*parent].process == arrival.process) {
+                Some(parent) => at = parent,
+                None => break None,
             }
-            at = parent;
         };
-        known[at] = Some(entry);
         for at in way {
             known[at] = Some(entry);
         }
-        Some(entry)
+        entry
     }
 }

@@ -228,9 +228,11 @@ impl Progress {
             arrival.kind == SpanKind::Consumer
                 && parent.is_some_and(|parent| parent.kind != SpanKind::Producer)
         };
-        for arrival in self.arrivals.iter().filter(is_bare) {
-            let service = self.shape.text(arrival.service);
-            let due = arrival.node.map_or(facts.base, |node| self.history.due(node, facts.base));
+        let bare = self.arrivals.iter().filter(is_bare);
+        let kinds: BTreeSet<_> =
+            bare.map(|arrival| (self.shape.text(arrival.service), arrival.node)).collect();
+        for (service, node) in kinds {
+            let due = node.map_or(facts.base, |node| self.history.due(node, facts.base));
             let makers = facts.reach.live(&BTreeSet::from([Arc::clone(service)]));
             let closure = facts.reach.closed(&makers, due, false);
             if let (false, Some(until)) = (closure.is_closed(), closure.until) {

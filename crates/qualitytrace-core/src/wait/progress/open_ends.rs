@@ -236,7 +236,8 @@ impl Progress {
         let leaf = leaf.map(|this| &self.arrivals[*this]);
         let leaf = leaf.and_then(|leaf| Some(unanswered(leaf, leaf.call.as_ref()?)));
         let is_first = self.history.awaited_runs() == 0;
-        let message = self.arrivals.iter().filter(|_| is_first).find_map(|arrival| {
+        let arrivals = if is_first { &self.arrivals[..] } else { &[] };
+        let message = arrivals.iter().find_map(|arrival| {
             let call = arrival.call.as_ref().filter(|call| call.is_message())?;
             let topic = call.address.as_ref().or(call.peer.as_ref()).map_or(&*arrival.name, |topic| topic);
             Some(format!("a message to {topic} may have consumers that were not heard yet: run once more"))

@@ -45,6 +45,18 @@ pub struct InstanceView {
 }
 
 impl Register {
+    /// When a service last sent any telemetry since this server listens.
+    pub fn last_heard(&self, service: &str) -> Option<Timestamp> {
+        self.get(service).and_then(Service::last_heard)
+    }
+
+    /// Whether spans of a service arrived at least so often, and never later than this.
+    pub fn is_prompt(&self, service: &str, deliveries: u32, lag: Duration) -> bool {
+        self.get(service).is_some_and(|known| {
+            known.first_heard.is_some() && known.deliveries >= deliveries && known.largest_lag() <= lag
+        })
+    }
+
     /// Every service, by name.
     pub fn views(&self) -> Vec<ServiceView> {
         self.services().into_iter().map(|(name, service)| self.view(name, service)).collect()
@@ -64,7 +76,6 @@ impl Register {
             })
             .collect();
         instances.sort_by(|a, b| a.id.cmp(&b.id));
-        let is_heard = service.first_heard.is_some() || service.has_signalled;
         ServiceView {
             name: Arc::clone(name),
             deliveries: service.deliveries,
@@ -72,9 +83,15 @@ impl Register {
             overtaking: service.overtaking.get(),
             clock_ahead: service.clock_ahead(),
             first_heard: service.first_heard,
-            last_heard: is_heard.then_some(service.last_arrival),
+            last_heard: service.last_heard(),
             answers: answers.map(|(address, _)| Arc::clone(address)).collect(),
             instances,
         }
+    }
+}
+
+impl Service {
+    fn last_heard(&self) -> Option<Timestamp> {
+        (self.first_heard.is_some() || self.has_signalled).then_some(self.last_arrival)
     }
 }

@@ -1,5 +1,6 @@
 //! The spans of one run as they arrive, until the wait is over.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -287,11 +288,8 @@ impl Arrivals {
                 if !ended.is_final && ended.debts.contains(&Pending::First) => {}
             Wait::Ready(_) | Wait::GaveUp(_) | Wait::Until(..) => return next,
         }
-        let known = learning.services().views();
-        let is_heard = |service: &str| {
-            known.iter().any(|known| &*known.name == service && known.last_heard > Some(since))
-        };
-        if self.spans.iter().all(|span| is_heard(span.service())) {
+        let known = learning.services();
+        if self.services().iter().all(|service| known.last_heard(service) > Some(since)) {
             return next;
         }
         Wait::Until(until.min(now + EVIDENCE_INTERVAL), PendingCounts::default())
@@ -322,16 +320,14 @@ impl Arrivals {
 
     /// Whether each service in the trace has delivered often enough, and never late.
     fn is_prompt(&self, register: &Register) -> bool {
-        let known = register.views();
-        let is_prompt = |service: &str| {
-            known.iter().any(|known| {
-                &*known.name == service
-                    && known.first_heard.is_some()
-                    && known.deliveries >= PROMPT_DELIVERIES
-                    && known.largest_lag <= PROMPT_LAG
-            })
-        };
-        !self.spans.is_empty() && self.spans.iter().all(|span| is_prompt(span.service()))
+        let services = self.services();
+        let is_prompt = |service: &&str| register.is_prompt(service, PROMPT_DELIVERIES, PROMPT_LAG);
+        !services.is_empty() && services.iter().all(is_prompt)
+    }
+
+    /// The services that have sent spans of this trace.
+    fn services(&self) -> BTreeSet<&str> {
+        self.spans.iter().map(|span| span.service()).collect()
     }
 
     /// Returns the decision if a poll of the data store that began after it brought nothing new. Arrivals of other

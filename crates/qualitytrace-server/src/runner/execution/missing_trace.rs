@@ -188,10 +188,11 @@ impl Sampling {
     fn told(&self) -> String {
         let Self { service, share } = self;
         let service = if service.is_empty() { "the system under test" } else { service };
+        let digits = if *share < 0.01 { 2 } else { 0 };
         format!(
-            "{service} samples 1 in {:.0} traces, as the `tracestate` of its spans tells, and this one most likely was not: set \
+            "{service} samples {:.digits$}% of the traces, as the `tracestate` of its spans tells, and this one most likely was not: set \
              OTEL_TRACES_SAMPLER=parentbased_always_on where the trace begins",
-            1.0 / share
+            share * 100.0
         )
     }
 }
