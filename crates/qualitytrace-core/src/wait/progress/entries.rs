@@ -44,7 +44,7 @@ impl Progress {
 
     /// Finds the entries of processes, each with the latest span of the same process below it that ended later.
     pub(super) fn tails(&self) -> HashMap<usize, Option<Tail>> {
-        let mut entry_of: Vec<Option<Option<usize>>> = vec![None; self.arrivals.len()];
+        let mut entry_of = HashMap::with_capacity(self.arrivals.len());
         let mut tails: HashMap<usize, Option<Tail>> = HashMap::new();
         for this in 0..self.arrivals.len() {
             let Some(entry) = self.entry_of(this, &mut entry_of) else { continue };
@@ -61,16 +61,16 @@ impl Progress {
     }
 
     /// Returns the entry of the process that sent a span: the nearest span above it, or itself, that another process caused.
-    fn entry_of(&self, this: usize, known: &mut [Option<Option<usize>>]) -> Option<usize> {
+    fn entry_of(&self, this: usize, known: &mut HashMap<usize, Option<usize>>) -> Option<usize> {
         let mut way = Vec::new();
         let mut at = this;
         let entry = loop {
-            if let Some(entry) = known[at] {
-                break entry;
+            if let Some(entry) = known.get(&at) {
+                break *entry;
             }
             way.push(at);
             // A circle of parents has no entry.
-            known[at] = Some(None);
+            known.insert(at, None);
             let arrival = &self.arrivals[at];
             if matches!(arrival.kind, SpanKind::Server | SpanKind::Consumer) {
                 break Some(at);
@@ -81,9 +81,7 @@ impl Progress {
                 None => break None,
             }
         };
-        for at in way {
-            known[at] = Some(entry);
-        }
+        known.extend(way.into_iter().map(|at| (at, entry)));
         entry
     }
 }

@@ -327,7 +327,7 @@ impl Arrivals {
 
     /// The services that have sent spans of this trace.
     fn services(&self) -> BTreeSet<&str> {
-        self.spans.iter().map(|span| span.service()).collect()
+        self.spans.iter().map(Span::service).collect()
     }
 
     /// Returns the decision if a poll of the data store that began after it brought nothing new. Arrivals of other
