@@ -7,20 +7,20 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use prost::Message as _;
 use qualitytrace_fuzz::on_a_small_stack;
-use qualitytrace_server::data_store::Recorded;
+use qualitytrace_server::data_store::StoreAnswer;
 use qualitytrace_server::ingest::Budget;
 use qualitytrace_server::otlp::wire::split_traces;
 
-const STORES: [(Recorded, &str); 9] = [
-    (Recorded::Tempo, "application/json"),
-    (Recorded::Tempo, "application/protobuf"),
-    (Recorded::OpenSearch, "application/json"),
-    (Recorded::ElasticApm, "application/json"),
-    (Recorded::SignalFx, "application/json"),
-    (Recorded::ClickHouse, "application/json"),
-    (Recorded::Azure, "application/json"),
-    (Recorded::SumoLogic, "application/json"),
-    (Recorded::XRay, "application/json"),
+const STORES: [(StoreAnswer, &str); 9] = [
+    (StoreAnswer::Tempo, "application/json"),
+    (StoreAnswer::Tempo, "application/protobuf"),
+    (StoreAnswer::OpenSearch, "application/json"),
+    (StoreAnswer::ElasticApm, "application/json"),
+    (StoreAnswer::SignalFx, "application/json"),
+    (StoreAnswer::ClickHouse, "application/json"),
+    (StoreAnswer::Azure, "application/json"),
+    (StoreAnswer::SumoLogic, "application/json"),
+    (StoreAnswer::XRay, "application/json"),
 ];
 
 fuzz_target!(|input: &[u8]| {

@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use qualitytrace_core::budget::Budget;
 use qualitytrace_core::judge;
-use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
+use qualitytrace_core::lang::{self, Generator, EvaluationScope, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_fuzz::on_a_small_stack;
 
@@ -23,7 +23,7 @@ fuzz_target!(|text: &str| {
         let variables: Variables =
             [("A", "{\"a\":[1,2,{\"b\":\"c\"}]}"), ("B", "25ms"), ("C", "-1e3")].into_iter().collect();
         let budget = Budget::new(200_000, 8 * 1024 * 1024);
-        let surroundings = Surroundings {
+        let scope = EvaluationScope {
             trace: None,
             span: None,
             selection: Some(&[]),
@@ -38,7 +38,7 @@ fuzz_target!(|text: &str| {
             let again = lang::parse_expression(&printed);
             assert!(again.is_valid(), "{printed}");
             assert_eq!(again.tree, expression.tree, "{printed}");
-            let _ = lang::evaluate(&expression.tree, &surroundings);
+            let _ = lang::evaluate(&expression.tree, &scope);
         }
         let assertion = lang::parse_assertion(text);
         if assertion.is_valid() {
@@ -46,8 +46,8 @@ fuzz_target!(|text: &str| {
             let again = lang::parse_assertion(&printed);
             assert!(again.is_valid(), "{printed}");
             assert_eq!(again.tree, assertion.tree, "{printed}");
-            judge::assert_once(&assertion, &surroundings);
+            judge::assert_once(&assertion, &scope);
         }
-        let _ = lang::resolve_text(text, &variables, &mut surroundings.generator.clone(), &budget);
+        let _ = lang::resolve_text(text, &variables, &mut scope.generator.clone(), &budget);
     });
 });

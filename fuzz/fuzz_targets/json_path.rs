@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use qualitytrace_core::budget::Budget;
-use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
+use qualitytrace_core::lang::{self, Generator, EvaluationScope, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_fuzz::on_a_small_stack;
 
@@ -17,7 +17,7 @@ fuzz_target!(|input: &str| {
         let (path, document) = input.split_once('\n').unwrap_or((input, DOCUMENT));
         let variables: Variables = [("D", document), ("P", path)].into_iter().collect();
         let budget = Budget::new(200_000, 8 * 1024 * 1024);
-        let surroundings = Surroundings {
+        let scope = EvaluationScope {
             trace: None,
             span: None,
             selection: None,
@@ -34,8 +34,8 @@ fuzz_target!(|input: &str| {
             "var:D contains var:P",
             "var:D json-contains var:P",
         ] {
-            let _ = lang::resolve(text, &surroundings);
-            let _ = qualitytrace_core::judge::assert_once(&lang::parse_assertion(text), &surroundings);
+            let _ = lang::resolve(text, &scope);
+            let _ = qualitytrace_core::judge::assert_once(&lang::parse_assertion(text), &scope);
         }
     });
 });

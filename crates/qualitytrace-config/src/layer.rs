@@ -36,7 +36,7 @@ impl File {
 
 /// A key with the value of the highest layer that has it.
 #[derive(Debug, Clone)]
-pub struct Given {
+pub struct KeyedValue {
     /// The key, as the user wrote it.
     pub key: String,
     /// Its value.
@@ -48,7 +48,7 @@ pub struct Given {
 /// All keys, each with the value of the highest layer. What is added later overrides what was added before.
 #[derive(Debug, Clone)]
 pub struct Layers {
-    entries: BTreeMap<String, Given>,
+    entries: BTreeMap<String, KeyedValue>,
     normalise: fn(&str) -> String,
 }
 
@@ -105,7 +105,7 @@ impl Layers {
     }
 
     /// Iterates over all keys, in the order of their normalised forms.
-    pub fn iter(&self) -> impl Iterator<Item = &Given> {
+    pub fn iter(&self) -> impl Iterator<Item = &KeyedValue> {
         self.entries.values()
     }
 
@@ -116,7 +116,7 @@ impl Layers {
 
     fn put(&mut self, leaf: Leaf, base: Option<PathBuf>) {
         let Leaf { key, value } = leaf;
-        self.entries.insert((self.normalise)(&key), Given { key, value, base });
+        self.entries.insert((self.normalise)(&key), KeyedValue { key, value, base });
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
             layers.add_file(&File::new("c.yaml", text), |_| true, &mut report);
         }
         let shown = |layers: &Layers| {
-            let line = |given: &Given| match &given.value.kind {
+            let line = |given: &KeyedValue| match &given.value.kind {
                 Kind::Scalar(text) => format!("{}={text} {}", given.key, given.value.origin),
                 other => format!("{other:?}"),
             };

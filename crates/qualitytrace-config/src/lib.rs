@@ -21,7 +21,7 @@ pub mod value;
 pub mod yaml;
 
 pub use diagnostic::{Diagnostic, Origin, Report, Severity};
-pub use layer::{File, Given, Layers, same_key};
+pub use layer::{File, KeyedValue, Layers, same_key};
 pub use located::{Kind, Leaf, Located};
 pub use nearest::nearest;
 pub use position::{Position, Span};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::diagnostic::Report;
-use crate::layer::Given;
+use crate::layer::KeyedValue;
 use crate::located::{Kind, Located};
 
 /// Ten years: a longer duration is a mistake, and clocks cannot add it.
@@ -64,7 +64,7 @@ impl Macros<'_> {
     }
 }
 
-impl Given {
+impl KeyedValue {
     /// Replaces the macros of a text of this setting; reports what is missing.
     pub fn expand(&self, text: &str, macros: Macros<'_>, report: &mut Report) -> Option<String> {
         match macros.expand(text, self.base.as_deref()) {
@@ -228,7 +228,7 @@ mod tests {
         let file = File::new("c.yaml", "tokens:\n  - a\n  -\n  - {full: b}\n  - '%{env:NONE}%'\n");
         let mut report = Report::default();
         let leaf = file.leaves(&mut report).remove(0);
-        let given = Given { key: leaf.key, value: leaf.value, base: None };
+        let given = KeyedValue { key: leaf.key, value: leaf.value, base: None };
         let macros = Macros { variable: &|_| None, file: &|_| Err(io::ErrorKind::NotFound.into()) };
         assert_eq!(given.resolve(macros, &mut report), Some(Value::List(vec!["a".to_owned()])));
         let said: Vec<String> = report.diagnostics.iter().map(ToString::to_string).collect();

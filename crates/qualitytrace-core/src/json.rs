@@ -43,7 +43,7 @@ pub(crate) fn parse(text: &str, budget: &Budget) -> Result<Json, Error> {
 
 /// The kind of a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum JsonKind {
     /// An object, or a list of objects only.
     Objects,
     /// Any other list.
@@ -53,14 +53,14 @@ pub(crate) enum Look {
 }
 
 /// Determines the kind of a text without building the value; `None` when it is not JSON.
-pub(crate) fn look(text: &str) -> Option<Look> {
+pub(crate) fn look(text: &str) -> Option<JsonKind> {
     let mut reader = Reader { text, at: 0, depth: 0, budget: None, only_objects: true };
     reader.whole().ok()?;
     Some(match text.trim_start().as_bytes().first() {
-        Some(b'{') => Look::Objects,
-        Some(b'[') if reader.only_objects => Look::Objects,
-        Some(b'[') => Look::List,
-        _ => Look::Scalar,
+        Some(b'{') => JsonKind::Objects,
+        Some(b'[') if reader.only_objects => JsonKind::Objects,
+        Some(b'[') => JsonKind::List,
+        _ => JsonKind::Scalar,
     })
 }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use crate::budget::Budget;
 use crate::lang::ast::Assertion;
-use crate::lang::{Context, Generator, Memory, Parsed, Surroundings, TraceIndex, Variables};
+use crate::lang::{Context, EvaluationScope, Generator, Memory, Parsed, TraceIndex, Variables};
 use crate::trace::Trace;
 use crate::wait::Absence;
 use possible::Basis;
@@ -59,7 +59,7 @@ impl Options {
 }
 
 /// Evaluates one assertion on one span, or on none.
-pub fn assert_once(assertion: &Parsed<Assertion>, surroundings: &Surroundings<'_>) -> SpanResult {
+pub fn assert_once(assertion: &Parsed<Assertion>, surroundings: &EvaluationScope<'_>) -> SpanResult {
     surroundings.enter(|context, subject| assertion::once(assertion, context, subject))
 }
 

@@ -52,7 +52,7 @@ pub enum Role {
 
 /// The state of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Standing {
+pub enum StepState {
     /// It has not started.
     #[default]
     Waiting,
@@ -67,7 +67,7 @@ pub enum Standing {
     Skipped,
 }
 
-impl Standing {
+impl StepState {
     /// Whether its state is final.
     const fn is_settled(self) -> bool {
         matches!(self, Self::Ended(_) | Self::Skipped)
@@ -144,9 +144,9 @@ impl Plan {
     }
 
     /// Decides what to do with the steps in these states. `stopped` says that the suite is to be stopped.
-    pub fn next(&self, standings: &[Standing], stopped: bool) -> Next {
+    pub fn next(&self, standings: &[StepState], stopped: bool) -> Next {
         let overview = Overview::of(&self.steps, standings);
-        let waiting = || (0..self.steps.len()).filter(|at| standings[*at] == Standing::Waiting);
+        let waiting = || (0..self.steps.len()).filter(|at| standings[*at] == StepState::Waiting);
         let is_pointless = |at: &usize| overview.makes_pointless(&self.steps[*at], stopped);
         let skipped: Vec<usize> = waiting().filter(is_pointless).collect();
         if !skipped.is_empty() {
@@ -235,7 +235,7 @@ struct Overview {
 }
 
 impl Overview {
-    fn of(steps: &[Planned], standings: &[Standing]) -> Self {
+    fn of(steps: &[Planned], standings: &[StepState]) -> Self {
         let mut overview = Self::default();
         for (step, standing) in steps.iter().zip(standings) {
             match step.role {
@@ -304,11 +304,11 @@ pub fn set_all(merged: &mut Values, values: &[(String, String)]) {
 mod tests {
     use super::*;
     use crate::definition::{Data, Format, Kind, Resource, read_as};
-    use Standing::{Running, Settling, Skipped, Waiting};
+    use StepState::{Running, Settling, Skipped, Waiting};
 
-    const PASSED: Standing = Standing::Ended(Outcome::Passed);
-    const FAILED: Standing = Standing::Ended(Outcome::Failed);
-    const BROKEN: Standing = Standing::Ended(Outcome::Broken);
+    const PASSED: StepState = StepState::Ended(Outcome::Passed);
+    const FAILED: StepState = StepState::Ended(Outcome::Failed);
+    const BROKEN: StepState = StepState::Ended(Outcome::Broken);
 
     fn suite(spec: &str) -> TestSuite {
         let text = format!("type: TestSuite\nspec:\n  name: S\n{spec}");
@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    fn check(spec: &str, standings: &[Standing], expected: &Next) {
+    fn check(spec: &str, standings: &[StepState], expected: &Next) {
         assert_eq!(Plan::of(&suite(spec)).next(standings, false), *expected, "{standings:?}");
     }
 
@@ -411,7 +411,7 @@ mod tests {
     #[test]
     fn a_stopped_suite_still_cleans_up() {
         let plan = Plan::of(&suite("  steps: [a, b]\n  teardown: [t]\n"));
-        let stopped = Standing::Ended(Outcome::Stopped);
+        let stopped = StepState::Ended(Outcome::Stopped);
         assert_eq!(plan.next(&[Running, Waiting, Waiting], true), Next::Skip(vec![1]));
         assert_eq!(plan.next(&[Running, Skipped, Waiting], true), Next::Wait);
         assert_eq!(plan.next(&[stopped, Skipped, Waiting], true), Next::Start(vec![2]));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::json::{self, Json, Look};
+use crate::json::{self, Json, JsonKind};
 use crate::number::{is_number, print_f64};
 use crate::time::{exact_duration, parse_plain_duration};
 
@@ -188,9 +188,9 @@ pub(crate) fn infer(text: &str) -> Inferred {
             }
         }
         b'{' | b'[' => match json::look(text) {
-            Some(Look::Objects) => Inferred::Json,
-            Some(Look::List) => Inferred::Array,
-            Some(Look::Scalar) | None => Inferred::Text,
+            Some(JsonKind::Objects) => Inferred::Json,
+            Some(JsonKind::List) => Inferred::Array,
+            Some(JsonKind::Scalar) | None => Inferred::Text,
         },
         _ => Inferred::Text,
     }

@@ -116,7 +116,7 @@ impl FromStr for Token {
 
 /// The permission that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RequiredAccess {
     /// Health checks.
     Health,
     /// Reading.
@@ -131,7 +131,7 @@ pub enum Wanted {
     Session,
 }
 
-impl Wanted {
+impl RequiredAccess {
     /// Returns the smallest scope that grants it; `None` if no token is needed.
     pub const fn scope(self) -> Option<Scope> {
         match self {
@@ -215,19 +215,19 @@ impl Access {
     }
 
     /// Checks whether a token grants the permission.
-    pub fn check(&self, wanted: Wanted, token: Option<&str>) -> Result<(), Refused> {
+    pub fn check(&self, wanted: RequiredAccess, token: Option<&str>) -> Result<(), Refused> {
         self.check_fingerprint(wanted, token.map(Fingerprint::of).as_ref())
     }
 
     /// Whether the permission needs no token.
-    pub(crate) fn is_open(&self, wanted: Wanted) -> bool {
-        self.tokens.is_empty() || wanted.scope().is_none() || wanted == Wanted::Deliver && !self.otlp
+    pub(crate) fn is_open(&self, wanted: RequiredAccess) -> bool {
+        self.tokens.is_empty() || wanted.scope().is_none() || wanted == RequiredAccess::Deliver && !self.otlp
     }
 
     /// Like [`Access::check`], for a token of which only the fingerprint is kept.
     pub(crate) fn check_fingerprint(
         &self,
-        wanted: Wanted,
+        wanted: RequiredAccess,
         token: Option<&Fingerprint>,
     ) -> Result<(), Refused> {
         if self.is_open(wanted) {
@@ -238,8 +238,8 @@ impl Access {
         let first = known.peek().ok_or(Refused::Unknown)?.scope;
         let allows = |scope: Scope| match (scope, wanted) {
             (Scope::Full, _)
-            | (Scope::Read, Wanted::Look | Wanted::Stream)
-            | (Scope::Ingest, Wanted::Deliver) => true,
+            | (Scope::Read, RequiredAccess::Look | RequiredAccess::Stream)
+            | (Scope::Ingest, RequiredAccess::Deliver) => true,
             (Scope::Read | Scope::Ingest, _) => false,
         };
         if known.any(|token| allows(token.scope)) { Ok(()) } else { Err(Refused::Scope(first)) }
@@ -260,23 +260,23 @@ mod tests {
     fn a_token_allows_what_its_scope_says() {
         let (full, read, send) = ("full-token-0123456789", "read-token-0123456789", "send-token-0123456789");
         for (wanted, token, expected) in [
-            (Wanted::Change, Some(full), Ok(())),
-            (Wanted::Deliver, Some(full), Ok(())),
-            (Wanted::Look, Some(read), Ok(())),
-            (Wanted::Stream, Some(read), Ok(())),
-            (Wanted::Stream, Some(send), Err(Refused::Scope(Scope::Ingest))),
-            (Wanted::Change, Some(read), Err(Refused::Scope(Scope::Read))),
-            (Wanted::Deliver, Some(read), Err(Refused::Scope(Scope::Read))),
-            (Wanted::Deliver, Some(send), Ok(())),
-            (Wanted::Look, Some(send), Err(Refused::Scope(Scope::Ingest))),
-            (Wanted::Look, Some("something-else-entirely"), Err(Refused::Unknown)),
-            (Wanted::Look, None, Err(Refused::NoToken)),
-            (Wanted::Health, None, Ok(())),
+            (RequiredAccess::Change, Some(full), Ok(())),
+            (RequiredAccess::Deliver, Some(full), Ok(())),
+            (RequiredAccess::Look, Some(read), Ok(())),
+            (RequiredAccess::Stream, Some(read), Ok(())),
+            (RequiredAccess::Stream, Some(send), Err(Refused::Scope(Scope::Ingest))),
+            (RequiredAccess::Change, Some(read), Err(Refused::Scope(Scope::Read))),
+            (RequiredAccess::Deliver, Some(read), Err(Refused::Scope(Scope::Read))),
+            (RequiredAccess::Deliver, Some(send), Ok(())),
+            (RequiredAccess::Look, Some(send), Err(Refused::Scope(Scope::Ingest))),
+            (RequiredAccess::Look, Some("something-else-entirely"), Err(Refused::Unknown)),
+            (RequiredAccess::Look, None, Err(Refused::NoToken)),
+            (RequiredAccess::Health, None, Ok(())),
         ] {
             assert_eq!(access(true).check(wanted, token), expected, "{wanted:?} {token:?}");
         }
-        assert_eq!(access(false).check(Wanted::Deliver, None), Ok(()));
-        assert_eq!(Access::default().check(Wanted::Change, None), Ok(()));
+        assert_eq!(access(false).check(RequiredAccess::Deliver, None), Ok(()));
+        assert_eq!(Access::default().check(RequiredAccess::Change, None), Ok(()));
     }
 
     #[test]

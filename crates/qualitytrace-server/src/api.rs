@@ -41,7 +41,7 @@ use tokio::sync::watch;
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 
-use crate::access::Wanted;
+use crate::access::RequiredAccess;
 use crate::config::Live;
 use crate::ingest::Ingest;
 use crate::routes::operation::Content::{Counted, Events, Json, Nothing, Other};
@@ -123,7 +123,7 @@ fn table() -> Routes<App> {
 
 /// Routes about the server itself.
 fn server_routes() -> Routes<App> {
-    use Wanted::{Health, Look};
+    use RequiredAccess::{Health, Look};
     use error::{BAD_REQUEST, UNAVAILABLE};
     let page = Other("text/html");
     let health = Json(of::<health::Health>);
@@ -177,7 +177,7 @@ fn server_routes() -> Routes<App> {
 
 /// Routes of tests and their runs.
 fn test_routes() -> Routes<App> {
-    use Wanted::{Change, Look, Stream};
+    use RequiredAccess::{Change, Look, Stream};
     use legacy::export::Exported;
     use legacy_error::{BAD_REQUEST, NOT_FOUND, TOO_MANY_REQUESTS, UNPROCESSABLE};
     let (runs, run) = ("/api/tests/{id}/run", "/api/tests/{id}/run/{number}");
@@ -257,7 +257,7 @@ fn test_routes() -> Routes<App> {
 
 /// Routes of traces and of the services that send them.
 fn trace_routes() -> Routes<App> {
-    use Wanted::Look;
+    use RequiredAccess::Look;
     use error::{BAD_REQUEST, NOT_FOUND};
     let filters = &[
         "service",
@@ -282,7 +282,7 @@ fn trace_routes() -> Routes<App> {
         )
         .get(
             "/api/traces/stream",
-            Wanted::Stream,
+            RequiredAccess::Stream,
             traces::live::stream,
             operation("Arrivals of all traces, as a stream", [(200, Events), BAD_REQUEST])
                 .asking(&["after"])
@@ -354,7 +354,7 @@ fn trace_routes() -> Routes<App> {
 
 /// Routes that compute something on a trace and store nothing.
 fn trace_computations() -> Routes<App> {
-    use Wanted::Look;
+    use RequiredAccess::Look;
     use error::{BAD_REQUEST, NOT_FOUND, UNPROCESSABLE};
     use traces::{dry_run, select};
     let of_run = |rest: &str| format!("/api/tests/{{id}}/run/{{number}}/{rest}");

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 use qualitytrace_core::wait;
 
-pub use change::Kept;
+pub use change::UnchangedSetting;
 pub use find::{FoundProject, project_file};
 pub use live::Live;
 pub use owner::{SAFE_DIRECTORY, TrustedOwners};

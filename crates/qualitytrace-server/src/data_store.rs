@@ -56,7 +56,7 @@ pub(crate) use self::connection::{Checked, Progress as ConnectionProgress};
 pub(crate) use self::error::FetchError;
 pub(crate) use self::pull::{Polled, Pull};
 use self::received::Received;
-pub use self::recorded::Recorded;
+pub use self::recorded::StoreAnswer;
 
 /// Requests to one store at one time, of all runs.
 const CONCURRENCY: usize = 8;
@@ -67,7 +67,7 @@ const MAX_CLIENTS: usize = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct DataStores {
     config: Live,
-    made: Arc<Mutex<Vec<Made>>>,
+    made: Arc<Mutex<Vec<CachedClient>>>,
     /// The memory of all answers.
     budget: Budget,
     /// The files that the definitions to provision name.
@@ -76,7 +76,7 @@ pub(crate) struct DataStores {
 
 /// A client, and what it was made of.
 #[derive(Debug)]
-struct Made {
+struct CachedClient {
     source: Source,
     terms: ConnectionTerms,
     store: Arc<DataStore>,
@@ -137,7 +137,7 @@ impl DataStores {
         if made.len() >= MAX_CLIENTS {
             made.clear();
         }
-        made.push(Made { source: source.clone(), terms, store: Arc::clone(&store) });
+        made.push(CachedClient { source: source.clone(), terms, store: Arc::clone(&store) });
         Ok(Some(store))
     }
 

@@ -24,7 +24,7 @@ use qualitytrace_telemetry::{
 use tracing::Span;
 
 use self::instruments::Instruments;
-use crate::access::Wanted;
+use crate::access::RequiredAccess;
 use crate::config::Live;
 use crate::ingest::Ingest;
 use crate::routes::Routes;
@@ -39,9 +39,9 @@ pub(crate) fn table() -> Routes<Recorder> {
     let metrics_of = operation("The metrics of the server, for Prometheus", [(200, text)]);
     let ledger = Content::Json(of::<shape::Status>);
     let status_of = operation("The sinks of the server's own telemetry", [(200, ledger)]);
-    Routes::new().get("/metrics", Wanted::Look, metrics, metrics_of.for_all()).get(
+    Routes::new().get("/metrics", RequiredAccess::Look, metrics, metrics_of.for_all()).get(
         "/api/telemetry/status",
-        Wanted::Look,
+        RequiredAccess::Look,
         status,
         status_of.for_all(),
     )

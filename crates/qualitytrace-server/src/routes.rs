@@ -17,7 +17,7 @@ use axum::routing::{self, MethodFilter, MethodRouter};
 use http::Method;
 use tower::{Layer, Service};
 
-use crate::access::Wanted;
+use crate::access::RequiredAccess;
 use operation::Operation;
 
 /// A route, and the permission that it needs.
@@ -28,7 +28,7 @@ pub struct Route {
     /// The path, with `{name}` for each parameter.
     pub path: String,
     /// The permission that it needs.
-    pub wanted: Wanted,
+    pub wanted: RequiredAccess,
     /// Its part of the API's description; `None` if it is hidden there.
     pub(crate) operation: Option<Operation>,
 }
@@ -36,7 +36,7 @@ pub struct Route {
 /// The permission that a request needs, in its extensions for every layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Needed {
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: RequiredAccess,
     /// Whether a handler is registered for its method. If not, the response is 404 or 405, whatever the request
     /// contains.
     pub(crate) is_registered: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Needed {
 
 impl Needed {
     /// An unknown route needs the permission to read: only then a client learns that it does not exist.
-    const NOTHING: Self = Self { wanted: Wanted::Look, is_registered: false, measures_body: false };
+    const NOTHING: Self = Self { wanted: RequiredAccess::Look, is_registered: false, measures_body: false };
 }
 
 /// Routes under construction.
@@ -59,7 +59,7 @@ pub(crate) struct Routes<S = ()> {
 
 /// The permissions that the methods of one path need.
 #[derive(Debug, Clone)]
-struct Needs(Vec<(Option<Method>, Wanted, bool)>);
+struct Needs(Vec<(Option<Method>, RequiredAccess, bool)>);
 
 impl Needs {
     fn of(&self, method: &Method) -> Needed {
@@ -87,7 +87,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     pub(crate) fn get<H: Handler<T, S>, T: 'static>(
         self,
         path: &str,
-        wanted: Wanted,
+        wanted: RequiredAccess,
         handler: H,
         operation: impl Into<Option<Operation>>,
     ) -> Self {
@@ -98,7 +98,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     pub(crate) fn post<H: Handler<T, S>, T: 'static>(
         self,
         path: &str,
-        wanted: Wanted,
+        wanted: RequiredAccess,
         handler: H,
         operation: impl Into<Option<Operation>>,
     ) -> Self {
@@ -109,7 +109,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     pub(crate) fn put<H: Handler<T, S>, T: 'static>(
         self,
         path: &str,
-        wanted: Wanted,
+        wanted: RequiredAccess,
         handler: H,
         operation: impl Into<Option<Operation>>,
     ) -> Self {
@@ -120,7 +120,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     pub(crate) fn patch<H: Handler<T, S>, T: 'static>(
         self,
         path: &str,
-        wanted: Wanted,
+        wanted: RequiredAccess,
         handler: H,
         operation: impl Into<Option<Operation>>,
     ) -> Self {
@@ -131,7 +131,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     pub(crate) fn delete<H: Handler<T, S>, T: 'static>(
         self,
         path: &str,
-        wanted: Wanted,
+        wanted: RequiredAccess,
         handler: H,
         operation: impl Into<Option<Operation>>,
     ) -> Self {
@@ -143,7 +143,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self,
         method: &Method,
         path: &str,
-        wanted: Wanted,
+        wanted: RequiredAccess,
         handler: H,
         operation: impl Into<Option<Operation>>,
     ) -> Self {
@@ -157,7 +157,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     pub(crate) fn any<H: Handler<T, S>, T: 'static>(
         self,
         path: &str,
-        wanted: Wanted,
+        wanted: RequiredAccess,
         handler: H,
         operation: impl Into<Option<Operation>>,
     ) -> Self {
@@ -273,16 +273,16 @@ mod tests {
     #[test]
     fn what_a_request_needs_stands_beside_its_route() {
         let routes: Routes = Routes::new()
-            .put("/x/{id}", Wanted::Change, nothing, hidden())
-            .merge(Routes::new().any("/y", Wanted::Health, nothing, operation("Y", [])))
-            .get("/x/{id}", Wanted::Stream, nothing, operation("X", []));
+            .put("/x/{id}", RequiredAccess::Change, nothing, hidden())
+            .merge(Routes::new().any("/y", RequiredAccess::Health, nothing, operation("Y", [])))
+            .get("/x/{id}", RequiredAccess::Stream, nothing, operation("X", []));
         let of = |path: &str, method: Method| needs(routes.list(), path).of(&method);
         let needed = |wanted, is_registered| Needed { wanted, is_registered, measures_body: false };
-        assert_eq!(of("/x/{id}", Method::PUT), needed(Wanted::Change, true));
-        assert_eq!(of("/x/{id}", Method::GET), needed(Wanted::Stream, true));
-        assert_eq!(of("/x/{id}", Method::HEAD), needed(Wanted::Stream, true));
+        assert_eq!(of("/x/{id}", Method::PUT), needed(RequiredAccess::Change, true));
+        assert_eq!(of("/x/{id}", Method::GET), needed(RequiredAccess::Stream, true));
+        assert_eq!(of("/x/{id}", Method::HEAD), needed(RequiredAccess::Stream, true));
         assert_eq!(of("/x/{id}", Method::DELETE), Needed::NOTHING);
-        assert_eq!(of("/y", Method::DELETE), needed(Wanted::Health, false));
+        assert_eq!(of("/y", Method::DELETE), needed(RequiredAccess::Health, false));
         let summary = |route: &Route| route.operation.as_ref().map(|operation| operation.summary.clone());
         let summaries: Vec<_> = routes.list().iter().map(summary).collect();
         assert_eq!(summaries, [None, Some("Y".to_owned()), Some("X".to_owned())]);

@@ -22,7 +22,7 @@ use tower::ServiceExt as _;
 
 use crate::api::middleware::{self, Guard};
 use crate::api::{self, App, memory};
-use crate::config::{Config, Kept, Live};
+use crate::config::{Config, Live, UnchangedSetting};
 use crate::ingest::{self, Ingest};
 use crate::listen::{BindRequest, Terms};
 use crate::observability::Recorder;
@@ -239,7 +239,7 @@ impl Server {
     /// Applies another configuration, as far as its settings can change while the server runs. Certificates are read
     /// again even if their files have the same names. `asked` is true for an explicit request (SIGHUP); without one, no
     /// protection is removed. Returns the settings that stay as they were.
-    pub fn reload(&self, wanted: Config, asked: bool) -> Vec<Kept> {
+    pub fn reload(&self, wanted: Config, asked: bool) -> Vec<UnchangedSetting> {
         let certificates = [wanted.safety.tls.clone(), wanted.safety.otlp_tls.clone()];
         let (config, mut kept) = self.config.get().changed(wanted, asked);
         for ((tls, certificate), key) in
@@ -254,7 +254,7 @@ impl Server {
                 (None, Some(_)) => "restart the server to switch TLS on".to_owned(),
                 (Some(_), None) => "restart the server to switch TLS off".to_owned(),
             };
-            kept.push(Kept { key, why });
+            kept.push(UnchangedSetting { key, why });
         }
         if config.is_exposed() && !self.config.get().is_exposed() {
             warn_if_exposed(&config);

@@ -126,7 +126,7 @@ pub struct Store {
     folder: Option<Arc<Path>>,
     probe: Arc<condition::Probe>,
     /// Secrets of triggers without a run.
-    withheld: Arc<withheld::Withheld>,
+    withheld: Arc<withheld::SentSecrets>,
 }
 
 /// Errors of the store.

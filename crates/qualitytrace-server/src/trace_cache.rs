@@ -20,8 +20,8 @@ use crate::otlp::heads::Head;
 use crate::redact::Redactor;
 use crate::source::{Cursor, NewChunk, Source};
 use crate::store;
-use crate::variables::Withheld;
-use crate::wire::columns::Asked;
+use crate::variables::RunSecrets;
+use crate::wire::columns::ColumnsQuery;
 
 /// Columns may hold one part of this many of the API's memory.
 const COLUMNS_PART: u64 = 4;
@@ -73,7 +73,7 @@ pub(crate) struct LiveColumns {
     /// When the store was last asked for new spans.
     asked: Option<Instant>,
     /// Responses made of the columns as they are: all who follow a trace ask for the same rows.
-    responses: Vec<(Asked, Bytes)>,
+    responses: Vec<(ColumnsQuery, Bytes)>,
     /// The bytes that the cache has counted.
     counted: u64,
 }
@@ -148,7 +148,7 @@ impl TraceCache {
         &self,
         key: Key,
         live: &Arc<Mutex<LiveColumns>>,
-        asked: Asked,
+        asked: ColumnsQuery,
         make: impl FnOnce(&LiveColumns) -> Bytes,
     ) -> Bytes {
         let mut own = live.lock().await;
@@ -190,7 +190,7 @@ impl LiveColumns {
     }
 
     /// Returns the kept response to a request, or makes and keeps it.
-    fn response(&mut self, asked: Asked, make: impl FnOnce(&Self) -> Bytes) -> Bytes {
+    fn response(&mut self, asked: ColumnsQuery, make: impl FnOnce(&Self) -> Bytes) -> Bytes {
         if let Some((_, kept)) = self.responses.iter().find(|(known, _)| *known == asked) {
             return kept.clone();
         }
@@ -242,7 +242,7 @@ impl LiveColumns {
             columns.change_all(clock::now());
         }
         // After the spans: a secret is stored before it can be in one.
-        let withheld = Withheld::of(source.store(), &[trace]).await?;
+        let withheld = RunSecrets::of(source.store(), &[trace]).await?;
         let mark = Some(withheld.mark(trace));
         if self.mark != mark {
             (self.redactor, self.mark) = (withheld.redactor(trace)?, mark);

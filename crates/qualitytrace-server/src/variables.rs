@@ -138,7 +138,7 @@ impl Variables {
 }
 
 /// The secret variables of runs, by the trace of the run: the system under test may have written them into its spans.
-pub(crate) struct Withheld<'s> {
+pub(crate) struct RunSecrets<'s> {
     store: &'s Store,
     /// The test of each run, and its variables in their stored form.
     runs: HashMap<TraceId, Vec<(String, String)>>,
@@ -146,7 +146,7 @@ pub(crate) struct Withheld<'s> {
     without_run: HashMap<TraceId, Vec<String>>,
 }
 
-impl<'s> Withheld<'s> {
+impl<'s> RunSecrets<'s> {
     /// Loads the secret variables of all runs of these traces.
     pub(crate) async fn of(store: &'s Store, traces: &[TraceId]) -> Result<Self, Error> {
         let mut runs: HashMap<TraceId, Vec<(String, String)>> = HashMap::new();
@@ -202,7 +202,7 @@ impl<'s> Withheld<'s> {
 
 /// Returns the redactor for the secrets of one trace.
 pub(crate) async fn redactor_of_trace(store: &Store, trace: TraceId) -> Result<Redactor, Error> {
-    Withheld::of(store, &[trace]).await?.redactor(trace)
+    RunSecrets::of(store, &[trace]).await?.redactor(trace)
 }
 
 fn objects(kept: &str) -> Map<String, Value> {

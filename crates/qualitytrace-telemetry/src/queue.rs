@@ -19,7 +19,7 @@ use crate::{
     config::{Limits, Signal, Sync},
     item::Item,
     ledger::{Ledger, Loss},
-    spool::{Found, Spool, SpoolStatus},
+    spool::{Leftovers, Spool, SpoolStatus},
 };
 pub(crate) use lane::Due;
 use lane::Lane;
@@ -157,7 +157,7 @@ impl Queue {
         Ok(found.items.iter().sum())
     }
 
-    fn inherit(&self, found: Found) {
+    fn inherit(&self, found: Leftovers) {
         for signal in Signal::ALL {
             let (items, lost) = (found.items[signal as usize], found.lost[signal as usize]);
             self.ledger.of(signal).recovered(items + lost);

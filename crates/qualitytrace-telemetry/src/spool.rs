@@ -43,14 +43,14 @@ pub(crate) struct Taken {
 
 /// What earlier processes left in a spool, per signal.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Found {
+pub(crate) struct Leftovers {
     /// Items that can be read.
     pub(crate) items: [u64; 3],
     /// Unreadable items: one for each damaged range, since nothing says how many it held.
     pub(crate) lost: [u64; 3],
 }
 
-impl Found {
+impl Leftovers {
     fn add(&mut self, other: Self) {
         add(&mut self.items, other.items);
         add(&mut self.lost, other.lost);
@@ -71,7 +71,7 @@ pub(crate) struct Spool {
 
 /// The items were not written; the status says why.
 #[derive(Debug)]
-pub(crate) struct Refused;
+pub(crate) struct SpoolError;
 
 impl Spool {
     /// Opens the folder of a sink. Files of earlier processes are not read yet: see [`Self::recover`].
@@ -134,13 +134,13 @@ impl Spool {
     }
 
     /// Reads what earlier processes left, and returns how many items of each signal wait there.
-    pub(crate) fn recover(&self) -> Found {
+    pub(crate) fn recover(&self) -> Leftovers {
         let (old, cursors) = {
             let inner = self.inner();
             let old = inner.segments.iter().filter(|s| s.first == 0);
             (old.map(|s| (s.id, s.path.clone(), s.len, s.begin)).collect::<Vec<_>>(), inner.cursors)
         };
-        let mut total = Found::default();
+        let mut total = Leftovers::default();
         for (id, path, len, begin) in old {
             let scan = scan(&path, len, begins(id, begin, &cursors));
             let mut inner = self.inner();
@@ -171,10 +171,10 @@ impl Spool {
 
     /// Takes over the segments of another folder, unless a process uses it. Returns how many items of each signal came
     /// with them.
-    pub(crate) fn adopt(&self, folder: &Path) -> io::Result<Found> {
-        let Locked::Ours(Some(lock)) = lock(folder)? else { return Ok(Found::default()) };
+    pub(crate) fn adopt(&self, folder: &Path) -> io::Result<Leftovers> {
+        let Locked::Ours(Some(lock)) = lock(folder)? else { return Ok(Leftovers::default()) };
         let cursors = read_cursor(folder).unwrap_or_default();
-        let mut total = Found::default();
+        let mut total = Leftovers::default();
         for (id, begin, path) in segments(folder)? {
             let len = fs::metadata(&path)?.len();
             let begin = begins(id, begin, &cursors).map(|begin| begin.min(len));
@@ -218,7 +218,7 @@ impl Spool {
     }
 
     /// Appends the items; all of them or none.
-    pub(crate) fn append(&self, resource: &Bytes, items: &[Item], sync: bool) -> Result<(), Refused> {
+    pub(crate) fn append(&self, resource: &Bytes, items: &[Item], sync: bool) -> Result<(), SpoolError> {
         let mut bytes = Vec::with_capacity(items.iter().map(Item::size).sum());
         let mut counts = [0_u64; 3];
         for item in items {

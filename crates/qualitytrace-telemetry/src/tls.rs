@@ -20,7 +20,7 @@ use rustls::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust<'a> {
     /// All certificates.
-    Anyone,
+    AnyCertificate,
     /// Those that an authority of the system has signed.
     System,
     /// Those that one of these authorities, in PEM, has signed.
@@ -86,7 +86,9 @@ pub fn client(
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&versions.protocols())?;
     let builder = match trust {
-        Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
+        Trust::AnyCertificate => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
+        }
         Trust::System => builder.with_root_certificates(system()),
         Trust::Authorities(pem) => builder.with_root_certificates(authorities(pem)?),
     };
@@ -114,7 +116,7 @@ pub(crate) fn expect_name(
     name: ServerName<'static>,
 ) -> Result<(), Error> {
     let roots = match trust {
-        Trust::Anyone => return Ok(()),
+        Trust::AnyCertificate => return Ok(()),
         Trust::System => system(),
         Trust::Authorities(pem) => Arc::new(authorities(pem)?),
     };
@@ -150,9 +152,9 @@ fn authorities(pem: &[u8]) -> Result<RootCertStore, Error> {
 
 /// A verifier that accepts any certificate, because the configuration says so.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::adversary::http;
-use exporter::{Exporter, Manner, Span, new_id, now, random_below};
+use exporter::{Exporter, ExporterOptions, Span, new_id, now, random_below};
 
 /// Timeout of a call to another service.
 const CALL_LIMIT: Duration = Duration::from_mins(1);
@@ -91,7 +91,7 @@ pub struct Plan {
     /// How long its job goes on after the response; `None` for no job.
     pub job: Option<Duration>,
     /// How it exports.
-    pub manner: Manner,
+    pub manner: ExporterOptions,
 }
 
 impl Plan {
@@ -117,7 +117,7 @@ impl Plan {
             peers: peers.split(',').filter(|word| !word.is_empty()).map(peer).collect::<Option<_>>()?,
             job: (job > 0).then_some(Duration::from_millis(job)),
             sampled: sampled.parse().ok()?,
-            manner: Manner::read(manner)?,
+            manner: ExporterOptions::read(manner)?,
         })
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, stream};
 use late_spans_load::client::Client;
 use late_spans_load::program::{Served, beside};
-use late_spans_load::system::{Leaf, Manner, System};
+use late_spans_load::system::{Deliveries, Leaf, System};
 use serde_json::json;
 
 /// The system sends its spans in several batches within this time.
@@ -32,7 +32,7 @@ async fn main() {
     let database = format!("sqlite://{}", folder.path().join("runs.db").display());
     let server = Served::start(&beside(), &database, &["--runs.concurrency", "200"]).await;
     let client = Client::new(server.url(""));
-    let system = System::start(vec![server.url("")], Manner { delay: DELAY, leaf: Leaf::Comes }).await;
+    let system = System::start(vec![server.url("")], Deliveries { delay: DELAY, leaf: Leaf::Comes }).await;
     client.put_settle("300ms").await;
     let names: Vec<String> = (0..TESTS.min(runs)).map(|number| format!("test-{number}")).collect();
     for name in &names {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, stream};
 use late_spans_load::client::{Client, Started};
 use late_spans_load::program::{Served, beside};
-use late_spans_load::system::{Leaf, Manner, System};
+use late_spans_load::system::{Deliveries, Leaf, System};
 use qualitytrace_testing::{DEADLINE, eventually};
 use serde_json::json;
 
@@ -40,7 +40,7 @@ async fn main() {
     };
     let server = Served::start(&beside(), &database, &["--runs.concurrency", "200"]).await;
     let client = Client::new(server.url(""));
-    let system = System::start(vec![server.url("")], Manner { delay: DELAY, leaf: Leaf::Comes }).await;
+    let system = System::start(vec![server.url("")], Deliveries { delay: DELAY, leaf: Leaf::Comes }).await;
     // The wait of first runs is measured elsewhere.
     client.put_settle("1s").await;
     let mut bench = Bench { server, client, stored: 0 };

@@ -20,7 +20,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use late_spans_load::client::Client;
 use late_spans_load::program::{Served, beside};
-use late_spans_load::system::{Leaf, Manner, System};
+use late_spans_load::system::{Deliveries, Leaf, System};
 use late_spans_load::waiting::{Load, Tally, measure};
 use serde_json::{Value, json};
 
@@ -51,19 +51,19 @@ async fn main() {
 
     line("Jaeger, gRPC", &jaeger, json!({ "type": "jaeger", "jaeger": plain(&jaeger.grpc) }), None, runs)
         .await;
-    let counted = Counted::start(&jaeger.http).await;
+    let counted = CountingProxy::start(&jaeger.http).await;
     let read = json!({ "type": "jaeger", "jaeger": { "endpoint": counted.url } });
     line("Jaeger, HTTP", &jaeger, read, Some(&counted), runs).await;
 
     let read = json!({ "type": "tempo", "tempo": { "type": "grpc", "grpc": plain(&tempo.grpc) } });
     line("Tempo, gRPC", &tempo, read, None, runs).await;
-    let counted = Counted::start(&tempo.http).await;
+    let counted = CountingProxy::start(&tempo.http).await;
     let read = json!({ "type": "tempo", "tempo": { "type": "http", "http": { "url": counted.url } } });
     line("Tempo, HTTP", &tempo, read, Some(&counted), runs).await;
 }
 
 /// Measures runs with one data store, under each load.
-async fn line(name: &str, store: &Addresses, mut read: Value, counted: Option<&Counted>, runs: usize) {
+async fn line(name: &str, store: &Addresses, mut read: Value, counted: Option<&CountingProxy>, runs: usize) {
     read["name"] = json!(name);
     for (parallel, share) in LOADS {
         measured(name, store, &read, counted, Load { tests: TESTS, runs: runs / share, parallel }).await;
@@ -71,15 +71,16 @@ async fn line(name: &str, store: &Addresses, mut read: Value, counted: Option<&C
 }
 
 /// Measures runs on a new server.
-async fn measured(name: &str, store: &Addresses, read: &Value, counted: Option<&Counted>, load: Load) {
+async fn measured(name: &str, store: &Addresses, read: &Value, counted: Option<&CountingProxy>, load: Load) {
     let folder = tempfile::tempdir().unwrap();
     let database = format!("sqlite://{}", folder.path().join("sources.db").display());
     let concurrency = load.parallel.to_string();
     let server = Served::start(&beside(), &database, &["--runs.concurrency", &concurrency]).await;
     let client = Client::new(server.url(""));
     client.put("/api/datastores/current", &json!({ "type": "DataStore", "spec": read })).await;
-    let system = System::start(vec![store.otlp.clone()], Manner { delay: DELAY, leaf: Leaf::Comes }).await;
-    let before = counted.map(Counted::requests);
+    let system =
+        System::start(vec![store.otlp.clone()], Deliveries { delay: DELAY, leaf: Leaf::Comes }).await;
+    let before = counted.map(CountingProxy::requests);
     let load = Load { tests: load.tests.min(load.runs / 2).max(1), ..load };
     let tally = measure(&client, &system, load).await;
     let requests = counted.zip(before).map(|(counted, before)| counted.requests() - before);
@@ -93,13 +94,13 @@ async fn measured(name: &str, store: &Addresses, read: &Value, counted: Option<&
             "store": name, "runs": tally.runs, "at once": load.parallel, "wrong verdicts": tally.wrong.len(),
             "gave up, rightly": tally.gave_up, "p50 ms after the last span": at(50), "p90 ms": at(90),
             "p99 ms": at(99), "max ms": at(100), "requests": requests,
-            "most in flight": counted.map(Counted::most),
+            "most in flight": counted.map(CountingProxy::most),
         })
     );
 }
 
 /// A proxy before a store that counts requests.
-struct Counted {
+struct CountingProxy {
     url: String,
     counts: Arc<Counts>,
 }
@@ -112,7 +113,7 @@ struct Counts {
     most: AtomicUsize,
 }
 
-impl Counted {
+impl CountingProxy {
     async fn start(to: &str) -> Self {
         // Fails when a provider is installed already, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();

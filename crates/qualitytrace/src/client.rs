@@ -75,7 +75,7 @@ pub(crate) struct EndedRun {
 
 /// Options of runs.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct RunOptions {
     /// Names and values; they override those of the set.
     pub(crate) variables: Vec<(String, String)>,
     /// Names and values that no output shows; they override both.
@@ -98,7 +98,7 @@ pub(crate) struct Wanted {
     pub(crate) metadata: Map<String, Value>,
 }
 
-impl Wanted {
+impl RunOptions {
     /// The gates that each run must pass.
     pub(crate) fn gates(&self) -> &[String] {
         self.required_gates.as_deref().unwrap_or_default()
@@ -232,16 +232,16 @@ impl Client {
     }
 
     /// Starts a run of a test.
-    pub(crate) async fn start(&self, test: &str, wanted: &Wanted) -> anyhow::Result<StartedRun> {
+    pub(crate) async fn start(&self, test: &str, wanted: &RunOptions) -> anyhow::Result<StartedRun> {
         self.start_at(&format!("/api/tests/{}/run", escaped(test)), wanted).await
     }
 
     /// Starts a run of a suite.
-    pub(crate) async fn start_suite(&self, suite: &str, wanted: &Wanted) -> anyhow::Result<StartedRun> {
+    pub(crate) async fn start_suite(&self, suite: &str, wanted: &RunOptions) -> anyhow::Result<StartedRun> {
         self.start_at(&format!("/api/testsuites/{}/run", escaped(suite)), wanted).await
     }
 
-    async fn start_at(&self, path: &str, wanted: &Wanted) -> anyhow::Result<StartedRun> {
+    async fn start_at(&self, path: &str, wanted: &RunOptions) -> anyhow::Result<StartedRun> {
         let body = wanted.body();
         let url = self.url(path);
         let answer = loop {

@@ -6,11 +6,13 @@
 use std::ops::Range;
 
 use super::offers::{self, CompletionKind, LAST, Offer};
-use super::standing::{Standing, is_random, standing};
+use super::standing::{AttributeRank, is_random, standing};
 use super::{conventions, facts};
 use crate::budget::Budget;
 use crate::lang::ast::{Expr, ExprKind, Name, SourceRange};
-use crate::lang::{Field, Form, KINDS, STATUSES, TYPES, Wanted, ending, is_word, quote, quote_in_selector};
+use crate::lang::{
+    Field, Form, KINDS, STATUSES, SyntaxChoice, TYPES, ending, is_word, quote, quote_in_selector,
+};
 use crate::names;
 use crate::trace::Trace;
 
@@ -54,10 +56,10 @@ pub fn complete(text: &str, at: usize, form: Form, context: &Context<'_>) -> Vec
     }
     let (typed, behind) = split(before, ending.wanted);
     let mut found = Vec::new();
-    let is_compared = typed.iter().any(|(_, wanted)| matches!(wanted, Wanted::Compared(_)));
+    let is_compared = typed.iter().any(|(_, wanted)| matches!(wanted, SyntaxChoice::Compared(_)));
     for (start, wanted) in &typed {
         let mut offers = offers_for(wanted, form, context);
-        if is_compared && *wanted == Wanted::Term {
+        if is_compared && *wanted == SyntaxChoice::Term {
             for offer in &mut offers {
                 offer.priority += LAST / 2;
             }
@@ -88,7 +90,7 @@ pub fn complete(text: &str, at: usize, form: Form, context: &Context<'_>) -> Vec
     completions
 }
 
-type Places = Vec<(usize, Wanted)>;
+type Places = Vec<(usize, SyntaxChoice)>;
 
 /// Splits what could stand at the end of a text into what continues the word that is being typed, and what could
 /// follow it.
@@ -101,7 +103,7 @@ fn split(before: &str, mut wanted: Places) -> (Places, Places) {
         }
         is_new
     });
-    let is_typed = |(start, wanted): &(usize, Wanted)| {
+    let is_typed = |(start, wanted): &(usize, SyntaxChoice)| {
         let first = before[*start..].chars().next();
         first.is_some_and(|c| is_word(c) || matches!(c, '"' | '\'')) || (first.is_none() && wanted.is_glued())
     };
@@ -163,23 +165,23 @@ fn word_end(text: &str, at: usize, quote: Option<char>) -> usize {
     }
 }
 
-fn offers_for(wanted: &Wanted, form: Form, context: &Context<'_>) -> Vec<Offer> {
+fn offers_for(wanted: &SyntaxChoice, form: Form, context: &Context<'_>) -> Vec<Offer> {
     let with_spans = form != Form::Template;
     match wanted {
-        Wanted::Step => offers::step(),
-        Wanted::AfterStep => offers::combinators(),
-        Wanted::PseudoClass => offers::pseudo_classes(),
-        Wanted::Condition => {
+        SyntaxChoice::Step => offers::step(),
+        SyntaxChoice::AfterStep => offers::combinators(),
+        SyntaxChoice::PseudoClass => offers::pseudo_classes(),
+        SyntaxChoice::Condition => {
             let mut offers = attributes(context, &name_in_selector);
             offers.extend(offers::negation());
             offers
         }
-        Wanted::AfterCondition => offers::conjunctions(),
-        Wanted::Test => offers::tests(),
-        Wanted::Value(name) => values_in_selector(name, context),
-        Wanted::Quantifier => offers::quantifiers(),
-        Wanted::Relation => offers::relations(),
-        Wanted::Term => {
+        SyntaxChoice::AfterCondition => offers::conjunctions(),
+        SyntaxChoice::Test => offers::tests(),
+        SyntaxChoice::Value(name) => values_in_selector(name, context),
+        SyntaxChoice::Quantifier => offers::quantifiers(),
+        SyntaxChoice::Relation => offers::relations(),
+        SyntaxChoice::Term => {
             let mut offers = offers::prefixes(with_spans);
             offers.extend(offers::functions(with_spans));
             offers.extend(variables(context, "var:"));
@@ -193,16 +195,16 @@ fn offers_for(wanted: &Wanted, form: Form, context: &Context<'_>) -> Vec<Offer> 
             }
             offers
         }
-        Wanted::Compared(name) => compared_values(name, context),
-        Wanted::Attribute => {
+        SyntaxChoice::Compared(name) => compared_values(name, context),
+        SyntaxChoice::Attribute => {
             let behind_prefix =
                 |name: &str| attribute(name).strip_prefix("attr:").unwrap_or_default().to_owned();
             attributes(context, &behind_prefix)
         }
-        Wanted::Variable => variables(context, ""),
-        Wanted::Comparator => offers::comparators(),
-        Wanted::AfterValue => offers::filters(true),
-        Wanted::Filter => offers::filters(false),
+        SyntaxChoice::Variable => variables(context, ""),
+        SyntaxChoice::Comparator => offers::comparators(),
+        SyntaxChoice::AfterValue => offers::filters(true),
+        SyntaxChoice::Filter => offers::filters(false),
     }
 }
 
@@ -229,11 +231,11 @@ fn attributes(context: &Context<'_>, written: &dyn Fn(&str) -> String) -> Vec<Of
             continue;
         }
         let rank = match standing(name) {
-            Standing::Identity => 10,
-            Standing::Convention(place) => 30 + place,
-            Standing::Ordinary => 100,
-            Standing::Outcome => 80,
-            Standing::Volatile => 2 * LAST,
+            AttributeRank::Identity => 10,
+            AttributeRank::Convention(place) => 30 + place,
+            AttributeRank::Ordinary => 100,
+            AttributeRank::Outcome => 80,
+            AttributeRank::Volatile => 2 * LAST,
         };
         // Of equals, more spans have the first; the list is in this order.
         let rarity = if spans * 2 >= total { 0 } else { 5 };

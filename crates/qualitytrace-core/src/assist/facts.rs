@@ -17,7 +17,7 @@ const MAX_LENGTH: usize = 200;
 
 /// A value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Seen<'t> {
+pub(super) struct AttributeValue<'t> {
     pub(super) text: Cow<'t, str>,
     /// Whether it was sent as a text.
     pub(super) is_text: bool,
@@ -66,7 +66,7 @@ pub(super) fn names<'t>(trace: &'t Trace, budget: &Budget) -> Vec<(&'t str, usiz
 }
 
 /// Returns the values that the spans have in this field, most frequent first. Ends early when the budget is used up.
-pub(super) fn values<'t>(trace: &'t Trace, field: &Field, budget: &'t Budget) -> Vec<Seen<'t>> {
+pub(super) fn values<'t>(trace: &'t Trace, field: &Field, budget: &'t Budget) -> Vec<AttributeValue<'t>> {
     let scene = TraceIndex::new(trace, budget);
     let mut counts: HashMap<Cow<'t, str>, (bool, usize)> = HashMap::new();
     for at in 0..trace.spans().len() {
@@ -82,8 +82,8 @@ pub(super) fn values<'t>(trace: &'t Trace, field: &Field, budget: &'t Budget) ->
             counts.insert(text, (is_text, 1));
         }
     }
-    let mut values: Vec<Seen<'t>> =
-        counts.into_iter().map(|(text, (is_text, spans))| Seen { text, is_text, spans }).collect();
+    let mut values: Vec<AttributeValue<'t>> =
+        counts.into_iter().map(|(text, (is_text, spans))| AttributeValue { text, is_text, spans }).collect();
     values.sort_by(|a, b| b.spans.cmp(&a.spans).then_with(|| a.text.cmp(&b.text)));
     values
 }

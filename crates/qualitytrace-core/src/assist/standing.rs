@@ -5,7 +5,7 @@ use crate::names;
 
 /// How well an attribute identifies a span, from the best to the worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
+pub(super) enum AttributeRank {
     /// It says which operation of which service it is.
     Identity,
     /// A convention says that it describes the operation; the number is its place in the list of these.
@@ -115,7 +115,7 @@ const OUTCOMES: [&str; 8] =
     ["status_code", "status_text", "error", "exception", "response", "resend_count", "retry", "otel.status"];
 
 /// Returns how well the attribute of this name identifies a span.
-pub(super) fn standing(name: &str) -> Standing {
+pub(super) fn standing(name: &str) -> AttributeRank {
     let name = names::attribute(name);
     match &*name {
         "name"
@@ -123,15 +123,15 @@ pub(super) fn standing(name: &str) -> Standing {
         | "service.name"
         | "tracetest.span.name"
         | "tracetest.span.type"
-        | "tracetest.span.kind" => return Standing::Identity,
+        | "tracetest.span.kind" => return AttributeRank::Identity,
         "status" | "tracetest.span.status_code" | "tracetest.span.status_description" => {
-            return Standing::Outcome;
+            return AttributeRank::Outcome;
         }
-        "duration" => return Standing::Volatile,
+        "duration" => return AttributeRank::Volatile,
         _ => {}
     }
     if let Some(place) = CONVENTIONS.iter().position(|known| *known == name) {
-        return Standing::Convention(place);
+        return AttributeRank::Convention(place);
     }
     let last = name.rsplit('.').next().unwrap_or_default();
     let is_id = last == "id" || last.ends_with("_id") || last.ends_with("Id");
@@ -139,12 +139,12 @@ pub(super) fn standing(name: &str) -> Standing {
         .iter()
         .any(|end| last == *end || last.strip_suffix(end).is_some_and(|rest| rest.ends_with('_')));
     if is_id || ends || VOLATILE_BEGINNINGS.iter().any(|begin| name.starts_with(begin)) {
-        return Standing::Volatile;
+        return AttributeRank::Volatile;
     }
     if name.starts_with("tracetest.") || OUTCOMES.iter().any(|word| name.contains(word)) {
-        return Standing::Outcome;
+        return AttributeRank::Outcome;
     }
-    Standing::Ordinary
+    AttributeRank::Ordinary
 }
 
 /// Longest text that a selector compares with.
@@ -200,13 +200,13 @@ mod tests {
     #[test]
     fn attributes_stand_by_how_well_they_identify_a_span() {
         let sorted = ["name", "http.route", "db.system", "shop.items", "http.status_code", "user.id"];
-        let standings: Vec<Standing> = sorted.iter().map(|name| standing(name)).collect();
+        let standings: Vec<AttributeRank> = sorted.iter().map(|name| standing(name)).collect();
         assert!(standings.is_sorted(), "{standings:?}");
-        assert_eq!(standing("qualitytrace.span.type"), Standing::Identity);
+        assert_eq!(standing("qualitytrace.span.type"), AttributeRank::Identity);
         for volatile in
             ["net.peer.port", "http.request.body.size", "thread.id", "messaging.kafka.offset", "x_time"]
         {
-            assert_eq!(standing(volatile), Standing::Volatile, "{volatile}");
+            assert_eq!(standing(volatile), AttributeRank::Volatile, "{volatile}");
         }
     }
 

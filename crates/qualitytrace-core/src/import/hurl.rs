@@ -147,7 +147,7 @@ impl Entry {
         entry
     }
 
-    fn set_body(&mut self, read: body::Read, found: &mut Collection<'_>) {
+    fn set_body(&mut self, read: body::ParsedBody, found: &mut Collection<'_>) {
         if let Some(kind) = read.content_type.filter(|_| !has_header(&self.headers, "content-type")) {
             self.headers.push(plain_header("Content-Type", kind));
         }

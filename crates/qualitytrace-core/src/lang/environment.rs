@@ -14,7 +14,7 @@ use crate::trace::Trace;
 
 /// The context of a single expression.
 #[derive(Debug, Clone)]
-pub struct Surroundings<'a> {
+pub struct EvaluationScope<'a> {
     /// The trace; `None` where there is none.
     pub trace: Option<&'a Trace>,
     /// The span that `attr:` reads from; `None` where none is selected.
@@ -31,7 +31,7 @@ pub struct Surroundings<'a> {
     pub budget: &'a Budget,
 }
 
-impl Surroundings<'_> {
+impl EvaluationScope<'_> {
     pub(crate) fn enter<T>(&self, run: impl FnOnce(&Context<'_, '_>, Subject) -> T) -> T {
         let scene = self.trace.map(|trace| TraceIndex::new(trace, self.budget));
         let generator = RefCell::new(self.generator.clone());
@@ -54,12 +54,12 @@ impl Surroundings<'_> {
 }
 
 /// Evaluates an expression.
-pub fn evaluate(expr: &Expr, surroundings: &Surroundings<'_>) -> Result<Item, EvalError> {
+pub fn evaluate(expr: &Expr, surroundings: &EvaluationScope<'_>) -> Result<Item, EvalError> {
     surroundings.enter(|context, subject| context.evaluate(expr, subject))
 }
 
 /// Returns the text of an expression's value; for a comparison, both values with the comparator between them.
-pub fn resolve(text: &str, surroundings: &Surroundings<'_>) -> Result<String, EvalError> {
+pub fn resolve(text: &str, surroundings: &EvaluationScope<'_>) -> Result<String, EvalError> {
     let assertion = parse_assertion(text);
     if assertion.is_valid()
         && let Claim::Compare { left, comparator, right } = &assertion.tree.claim

@@ -17,9 +17,9 @@ use super::cursor::Cursor;
 use super::diagnostic::Diagnostic;
 use super::limits::{MAX_DEPTH, MAX_DIAGNOSTICS, MAX_PARTS};
 use text::Ends;
-use trail::Trail;
+use trail::TrailMode;
 
-pub(crate) use trail::{Ending, MAX_TOKENS, Wanted, is_word};
+pub(crate) use trail::{Ending, MAX_TOKENS, SyntaxChoice, is_word};
 pub use trail::{Token, TokenKind};
 
 /// A form of text: each has its own grammar.
@@ -82,7 +82,7 @@ pub fn parse_template(text: &str) -> Parsed<Vec<Part>> {
 
 /// Returns the tokens of a text, in order and apart from each other, with gaps where the parser could not read it.
 pub(crate) fn tokens(text: &str, form: Form) -> Vec<Token> {
-    let note = |quotes| note(text, form, quotes, Trail::Tokens(Vec::new()));
+    let note = |quotes| note(text, form, quotes, TrailMode::Tokens(Vec::new()));
     let (plain, is_valid) = note(Quotes::Plain);
     if is_valid || !text.contains("${") {
         return plain.into_tokens();
@@ -93,13 +93,13 @@ pub(crate) fn tokens(text: &str, form: Form) -> Vec<Token> {
 
 /// Returns what could stand where a text ends.
 pub(crate) fn ending(text: &str, form: Form) -> Ending {
-    let note = |quotes| note(text, form, quotes, Trail::Ending(Ending::default())).0.into_ending();
+    let note = |quotes| note(text, form, quotes, TrailMode::Ending(Ending::default())).0.into_ending();
     let plain = note(Quotes::Plain);
     if plain.wanted.is_empty() && text.contains("${") { note(Quotes::Nested) } else { plain }
 }
 
 /// Parses a text for the notes; returns also whether it is valid.
-fn note(text: &str, form: Form, quotes: Quotes, trail: Trail) -> (Trail, bool) {
+fn note(text: &str, form: Form, quotes: Quotes, trail: TrailMode) -> (TrailMode, bool) {
     let mut parser = Parser::new(text, quotes);
     parser.trail = trail;
     match form {
@@ -146,7 +146,7 @@ struct Parser<'s> {
     diagnostics: Vec<Diagnostic>,
     beyond: Vec<Range<usize>>,
     ends: Ends,
-    trail: Trail,
+    trail: TrailMode,
 }
 
 impl<'s> Parser<'s> {
@@ -160,7 +160,7 @@ impl<'s> Parser<'s> {
             diagnostics: Vec::new(),
             beyond: Vec::new(),
             ends: Ends::of(text),
-            trail: Trail::Off,
+            trail: TrailMode::Off,
         }
     }
 

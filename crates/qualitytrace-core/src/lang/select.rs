@@ -20,13 +20,13 @@ pub fn select(selector: &Selector, trace: &Trace, budget: &Budget) -> Result<Vec
 #[derive(Debug)]
 pub(crate) struct Query {
     chains: Vec<CompiledChain>,
-    growth: Growth,
-    growth_of_first: Growth,
+    growth: Monotonicity,
+    growth_of_first: Monotonicity,
 }
 
 /// How a selection changes while spans arrive; the least of its parts counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Growth {
+enum Monotonicity {
     /// Spans may also leave it.
     Changes,
     /// Spans are only added, while no parent is missing. Where one is, the tree shows its children elsewhere until it
@@ -70,10 +70,10 @@ impl Query {
         let chains: Vec<_> = selector.chains.iter().map(|chain| compile_chain(chain, aliases)).collect();
         let growth = least(chains.iter().map(|chain| chain.growth(false)));
         let growth_of_first = match chains.as_slice() {
-            [] => Growth::Only,
+            [] => Monotonicity::Only,
             [one] => one.growth(true),
             // A span of an earlier member comes before those of the others, however late it arrives.
-            _ => Growth::Changes,
+            _ => Monotonicity::Changes,
         };
         Self { chains, growth, growth_of_first }
     }
@@ -162,7 +162,7 @@ fn compile_step(step: &Step, aliases: bool) -> CompiledStep {
     compiled
 }
 
-impl Growth {
+impl Monotonicity {
     fn of(combinator: Combinator) -> Self {
         match combinator {
             Combinator::Descendant => Self::Only,
@@ -180,13 +180,13 @@ impl Growth {
     }
 }
 
-fn least(parts: impl Iterator<Item = Growth>) -> Growth {
-    parts.min().unwrap_or(Growth::Only)
+fn least(parts: impl Iterator<Item = Monotonicity>) -> Monotonicity {
+    parts.min().unwrap_or(Monotonicity::Only)
 }
 
 impl CompiledChain {
     /// `of_first` asks for the first span that it selects: `:first` at its end changes nothing then.
-    fn growth(&self, of_first: bool) -> Growth {
+    fn growth(&self, of_first: bool) -> Monotonicity {
         let steps = std::iter::once(&self.first).chain(self.rest.iter().map(|(_, step)| step));
         let last = self.rest.len();
         let of_steps = steps.enumerate().map(|(at, step)| {
@@ -195,9 +195,9 @@ impl CompiledChain {
                 Some(Position::First) => of_first && at == last,
                 Some(Position::Last | Position::Nth(_)) => false,
             };
-            if is_fixed { step.growth() } else { Growth::Changes }
+            if is_fixed { step.growth() } else { Monotonicity::Changes }
         });
-        least(of_steps.chain(self.rest.iter().map(|(combinator, _)| Growth::of(*combinator))))
+        least(of_steps.chain(self.rest.iter().map(|(combinator, _)| Monotonicity::of(*combinator))))
     }
 
     fn run(&self, scene: &TraceIndex<'_>) -> Vec<usize> {
@@ -287,10 +287,10 @@ impl Position {
 
 impl CompiledStep {
     /// Returns the growth of its matches, without regard to `:first` and the like.
-    fn growth(&self) -> Growth {
+    fn growth(&self) -> Monotonicity {
         least(self.pseudos.iter().map(|pseudo| match pseudo {
-            PseudoTest::Root | PseudoTest::Leaf | PseudoTest::Not(_) => Growth::Changes,
-            PseudoTest::Has(combinator, query) => query.growth.min(Growth::of(*combinator)),
+            PseudoTest::Root | PseudoTest::Leaf | PseudoTest::Not(_) => Monotonicity::Changes,
+            PseudoTest::Has(combinator, query) => query.growth.min(Monotonicity::of(*combinator)),
         }))
     }
 

@@ -7,12 +7,12 @@ use crate::value::Value;
 
 /// Returns the positions of the spans that contain a text, in any case of letters.
 pub fn containing(trace: &Trace, text: &str) -> Vec<usize> {
-    let wanted = Wanted::new(text);
+    let wanted = SearchText::new(text);
     (0..trace.spans().len()).filter(|at| wanted.is_in(trace.span(*at))).collect()
 }
 
 /// A text that is looked for. Hardly anything is copied to compare it: a trace has a million texts.
-struct Wanted {
+struct SearchText {
     /// In lower case.
     text: String,
     /// Whether an id can contain it.
@@ -21,7 +21,7 @@ struct Wanted {
     is_number: bool,
 }
 
-impl Wanted {
+impl SearchText {
     fn new(text: &str) -> Self {
         let text = text.to_lowercase();
         Self {

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub use document::{Learned, ReadError};
 
 use self::fact::Answer;
-pub(super) use self::fact::{Call, Fact, Seen};
+pub(super) use self::fact::{Call, Fact, KindCounts};
 use super::Policy;
 use super::register::Register;
 use super::shape::{Node, Shape};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::history::{CLEAN_RUNS, ENOUGH_RUNS, Fact, History, MAX_KINDS, Seen};
+use super::history::{CLEAN_RUNS, ENOUGH_RUNS, Fact, History, KindCounts, MAX_KINDS};
 use super::progress::Progress;
 use super::shape::{Node, Shape};
 use super::{Ended, Reason};
@@ -58,7 +58,7 @@ impl History {
             self.learn_lateness(run);
             return;
         }
-        let counted = Counted::of(run, &BTreeSet::new(), &mut self.shape, &mut self.facts);
+        let counted = RunCounts::of(run, &BTreeSet::new(), &mut self.shape, &mut self.facts);
         for (fact, seen) in self.facts.iter_mut().zip(&counted.seen) {
             fact.expect(*seen);
         }
@@ -83,7 +83,7 @@ impl History {
 
     fn learn_shape(&mut self, run: &Progress, open_kinds: &BTreeSet<Node>) {
         let known = self.shape.len();
-        let counted = Counted::of(run, open_kinds, &mut self.shape, &mut self.facts);
+        let counted = RunCounts::of(run, open_kinds, &mut self.shape, &mut self.facts);
         for ((node, fact), seen) in self.shape.nodes().zip(&mut self.facts).zip(&counted.seen) {
             // What stands below a new kind stood below every span of that kind.
             let is_below_new = self.shape.key(node).parent.is_some_and(|parent| parent.index() >= known);
@@ -105,20 +105,20 @@ impl History {
 }
 
 /// The spans of a run, counted by the kinds of a history.
-struct Counted {
-    seen: Vec<Seen>,
+struct RunCounts {
+    seen: Vec<KindCounts>,
     /// Kinds that exceeded the limit.
     left_out: usize,
 }
 
-impl Counted {
+impl RunCounts {
     /// Counts the spans of `run`, and adds new kinds to `shape` while there is room.
     fn of(run: &Progress, open: &BTreeSet<Node>, shape: &mut Shape, facts: &mut Vec<Fact>) -> Self {
         let (before_parent, calls, each, late) =
             (run.ended_before_parent(), run.calls(open), run.least_below(), run.lateness());
         let theirs = run.shape();
         let mut moved: Vec<Option<Node>> = vec![None; theirs.len()];
-        let mut counted = vec![Seen::default(); shape.len()];
+        let mut counted = vec![KindCounts::default(); shape.len()];
         let mut left_out = 0;
         for node in theirs.nodes() {
             let parent = theirs.key(node).parent;
@@ -133,9 +133,9 @@ impl Counted {
                 continue;
             };
             moved[node.index()] = Some(ours);
-            counted.resize(shape.len(), Seen::default());
+            counted.resize(shape.len(), KindCounts::default());
             facts.resize(shape.len(), Fact::NEW);
-            counted[ours.index()] = Seen {
+            counted[ours.index()] = KindCounts {
                 count: run.count(node),
                 each: each[node.index()],
                 parents: parent.map_or(1, |parent| run.count(parent)),

@@ -3,7 +3,7 @@
 use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{self, Format, Output, Spec};
 use qualitytrace_core::judge::{Compiled, Failure, Options, Outcome, Verdict, nearest_misses};
-use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
+use qualitytrace_core::lang::{self, EvaluationScope, Generator, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Trace;
 
@@ -38,7 +38,7 @@ fn trouble(expression: &str, variables: &[(&str, String)]) -> String {
 
 fn trouble_within(budget: &Budget, expression: &str, variables: &[(&str, String)]) -> String {
     let variables: Variables = variables.iter().cloned().collect();
-    let surroundings = Surroundings {
+    let surroundings = EvaluationScope {
         trace: None,
         span: None,
         selection: None,

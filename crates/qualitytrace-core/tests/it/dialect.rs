@@ -3,13 +3,13 @@
 use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{self, Format};
 use qualitytrace_core::judge::assert_once;
-use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
+use qualitytrace_core::lang::{self, EvaluationScope, Generator, Variables};
 use qualitytrace_core::time::Timestamp;
 
-fn with_surroundings<T>(run: impl FnOnce(&Surroundings<'_>) -> T) -> T {
+fn with_surroundings<T>(run: impl FnOnce(&EvaluationScope<'_>) -> T) -> T {
     let variables: Variables =
         [("QUOTED", r#"say \"hi\""#), ("PLAIN", r#"say "hi""#), ("UMLAUT", "häßlich")].into_iter().collect();
-    run(&Surroundings {
+    run(&EvaluationScope {
         trace: None,
         span: None,
         selection: None,

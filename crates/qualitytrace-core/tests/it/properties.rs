@@ -5,7 +5,7 @@ use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{Output, Spec, Text};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::judge::{Compiled, Options};
-use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
+use qualitytrace_core::lang::{self, EvaluationScope, Generator, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value;
@@ -197,7 +197,7 @@ proptest! {
         let trace = assemble(spans);
         judged(&text, &other, &trace);
         let variables = Variables::new();
-        let surroundings = Surroundings {
+        let surroundings = EvaluationScope {
             trace: Some(&trace),
             span: Some(0),
             selection: Some(&[0]),
@@ -248,7 +248,7 @@ proptest! {
     #[test]
     fn every_string_survives_quoting(text in prop_oneof![".{0,40}", pieces()]) {
         let variables = Variables::new();
-        let surroundings = Surroundings {
+        let surroundings = EvaluationScope {
             trace: None,
             span: None,
             selection: None,

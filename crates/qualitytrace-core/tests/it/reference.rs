@@ -8,7 +8,7 @@ use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{Spec, Text};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::judge::{self, Compiled, Failure, Options, Outcome};
-use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
+use qualitytrace_core::lang::{self, EvaluationScope, Generator, Variables};
 use qualitytrace_core::time::{Timestamp, parse_duration};
 use qualitytrace_core::trace::{
     Attributes, Dropped, Resource, Scope, Span, SpanKind, Status, StatusCode, Trace,
@@ -119,7 +119,7 @@ fn evaluate(on: Option<&str>, text: &str, trace: &Trace) -> String {
         .map(|on| lang::select(&selector(on), trace, &Budget::default()).expect("small enough"))
         .unwrap_or_default();
     let variables = variables();
-    let surroundings = Surroundings {
+    let surroundings = EvaluationScope {
         trace: on.map(|_| trace),
         span: selection.first().copied(),
         selection: Some(&selection),

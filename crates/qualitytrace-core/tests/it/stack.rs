@@ -5,7 +5,7 @@ use qualitytrace_core::definition::{self, Format};
 use qualitytrace_core::id::SpanId;
 use qualitytrace_core::judge::{Compiled, Options, nearest_misses};
 use qualitytrace_core::lang::limits::MAX_DEPTH;
-use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
+use qualitytrace_core::lang::{self, EvaluationScope, Generator, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Trace, stored};
 
@@ -28,7 +28,7 @@ fn through_all_stages(text: &str) {
     let variables: Variables = [("A", "1")].into_iter().collect();
     let budget = Budget::default();
     let trace = chain(3);
-    let surroundings = Surroundings {
+    let surroundings = EvaluationScope {
         trace: Some(&trace),
         span: Some(0),
         selection: Some(&[0]),
@@ -83,7 +83,7 @@ fn long_texts_are_calculated_and_filtered_in_a_row() {
     on_a_small_stack(|| {
         let surely = |text: &str, expected: &str| {
             let (variables, budget) = (Variables::new(), Budget::default());
-            let surroundings = Surroundings {
+            let surroundings = EvaluationScope {
                 trace: None,
                 span: None,
                 selection: None,

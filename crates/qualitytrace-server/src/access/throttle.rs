@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Access, Fingerprint, Refused, Wanted};
+use super::{Access, Fingerprint, Refused, RequiredAccess};
 
 /// Wrong tokens that a client may send in a burst.
 const BURST: u32 = 20;
@@ -28,7 +28,7 @@ impl Throttle {
     pub(crate) fn check(
         &self,
         access: &Access,
-        wanted: Wanted,
+        wanted: RequiredAccess,
         token: Option<&Fingerprint>,
         peer: Option<IpAddr>,
     ) -> Result<(), Refused> {

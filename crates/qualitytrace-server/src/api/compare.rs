@@ -22,7 +22,7 @@ use super::query::Query;
 use super::runs::{LoadedRun, no_run};
 use super::tenant::Tenant;
 use super::traces::decoded;
-use crate::access::Wanted;
+use crate::access::RequiredAccess;
 use crate::compute;
 use crate::routes::Routes;
 use crate::routes::operation::{Content, of, operation};
@@ -43,7 +43,7 @@ const SPAN_BYTES: u64 = size_of::<Row>() as u64 + 200;
 pub(super) fn routes() -> Routes<App> {
     Routes::new().get(
         "/api/compare",
-        Wanted::Look,
+        RequiredAccess::Look,
         compared,
         operation(
             "Two runs or traces compared, each `test/ID/run/N` or `trace/ID`",

@@ -9,7 +9,7 @@ use super::App;
 use super::error::{self, ApiError};
 use super::json_body::JsonBody;
 use super::memory::Memory;
-use crate::access::Wanted;
+use crate::access::RequiredAccess;
 use crate::compute;
 use crate::routes::Routes;
 use crate::routes::operation::{Body, Content, of, operation};
@@ -24,7 +24,7 @@ pub(super) fn routes() -> Routes<App> {
     let described = operation("Definitions made of the requests of another tool; nothing is stored", answers);
     Routes::new().post(
         "/api/import",
-        Wanted::Look,
+        RequiredAccess::Look,
         import,
         described.taking(Body::Json(of::<ImportedText>)).for_all(),
     )

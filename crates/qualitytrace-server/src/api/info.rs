@@ -11,7 +11,7 @@ use super::App;
 use super::error::ApiError;
 use super::resources;
 use super::tenant::Tenant;
-use crate::access::{Wanted, token};
+use crate::access::{RequiredAccess, token};
 use crate::config::Config;
 use crate::limits::Limits;
 use crate::routes::Routes;
@@ -22,7 +22,7 @@ use crate::store::is_in_memory;
 pub(super) fn routes() -> Routes<App> {
     let described =
         operation("About the server: addresses, limits, access", [(200, Content::Json(of::<Info>))]);
-    Routes::new().get("/api/info", Wanted::Look, info, described)
+    Routes::new().get("/api/info", RequiredAccess::Look, info, described)
 }
 
 /// About the server.
@@ -123,7 +123,11 @@ async fn info(State(app): State<App>, tenant: Tenant, headers: HeaderMap) -> Res
         version: env!("CARGO_PKG_VERSION"),
         page: Page { built: config.page.absent.is_none(), reason: config.page.absent },
         prefix: config.path_prefix.clone(),
-        scope: if access.check(Wanted::Change, token(&headers).as_deref()).is_ok() { "full" } else { "read" },
+        scope: if access.check(RequiredAccess::Change, token(&headers).as_deref()).is_ok() {
+            "full"
+        } else {
+            "read"
+        },
         token_required: !access.tokens.is_empty(),
         otlp: Otlp::of(&config),
         commands: config.limits.commands,

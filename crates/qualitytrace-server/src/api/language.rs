@@ -22,7 +22,7 @@ use super::path::Path;
 use super::runs::{LoadedRun, no_run};
 use super::tenant::Tenant;
 use super::traces::{decoded, trace_id};
-use crate::access::Wanted::Look;
+use crate::access::RequiredAccess::Look;
 use crate::compute;
 use crate::routes::Routes;
 use crate::routes::operation::{Body, Content, of, operation};
@@ -104,12 +104,12 @@ async fn complete(
     let offsets = offsets(&asked.text)?;
     let at = offsets.to_byte(asked.at).ok_or_else(|| misplaced(asked.at, &asked.text, &offsets))?;
     let known = match (&asked.trace_id, &asked.test_id, asked.run) {
-        (None, None, None) => Known::default(),
+        (None, None, None) => LanguageScope::default(),
         (Some(trace), None, None) => {
             let loaded = decoded::of_trace(&app, &memory, trace_id(trace)?).await?;
-            Known { trace: Some(loaded.trace), ..Known::default() }
+            LanguageScope { trace: Some(loaded.trace), ..LanguageScope::default() }
         }
-        (None, Some(test), Some(run)) => Known::of_run(&app, &memory, &tenant, test, run).await?,
+        (None, Some(test), Some(run)) => LanguageScope::of_run(&app, &memory, &tenant, test, run).await?,
         _ => return Err(ApiError::bad_request("name either `traceId`, or `testId` and `run`")),
     };
     compute::give_way().await;
@@ -217,14 +217,14 @@ async fn draft(
 
 /// What a text can refer to.
 #[derive(Debug, Default)]
-struct Known {
+struct LanguageScope {
     /// With its secrets redacted.
     trace: Option<Arc<Trace>>,
     /// The names of the variables.
     variables: Vec<String>,
 }
 
-impl Known {
+impl LanguageScope {
     /// What a run knows: its trace, if there is one, its variables and outputs.
     async fn of_run(
         app: &App,

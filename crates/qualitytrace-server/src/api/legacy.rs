@@ -15,7 +15,7 @@ use qualitytrace_core::definition::Kind;
 
 use super::App;
 use super::legacy_error::{BAD_REQUEST, NOT_FOUND, UNPROCESSABLE};
-use crate::access::Wanted::{Change, Look, Stream};
+use crate::access::RequiredAccess::{Change, Look, Stream};
 use crate::routes::Routes;
 use crate::routes::operation::Content::{Counted, Json, Other, Spec};
 use crate::routes::operation::{Body, hidden, of, operation};

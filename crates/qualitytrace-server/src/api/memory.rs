@@ -255,7 +255,7 @@ pub(crate) async fn receive(State(shared): State<Shared>, request: Request, next
     {
         return problem.into_response();
     }
-    response.map(|body| Body::new(Held { body, memory }))
+    response.map(|body| Body::new(LeasedBody { body, memory }))
 }
 
 /// What a body takes when it is parsed: `{}` in a list, and an empty line of a list in YAML, take much more than their
@@ -325,7 +325,7 @@ pub(super) fn refused(short: NoRoom) -> ApiError {
 }
 
 /// A response body and its memory. Each piece holds the memory until it is written.
-struct Held {
+struct LeasedBody {
     body: Body,
     memory: Memory,
 }
@@ -341,7 +341,7 @@ impl AsRef<[u8]> for Piece {
     }
 }
 
-impl HttpBody for Held {
+impl HttpBody for LeasedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::error::ApiError;
 use super::negotiation::Media;
 use crate::access::throttle::Throttle;
-use crate::access::{Fingerprint, Refused, Wanted, bearer, token};
+use crate::access::{Fingerprint, Refused, RequiredAccess, bearer, token};
 use crate::body::discard;
 use crate::compute;
 use crate::config::Live;
@@ -63,7 +63,7 @@ impl Guard {
 
     fn check(&self, token: &str, peer: Option<IpAddr>) -> Result<(), Refused> {
         let access = &self.config.get().safety.access;
-        self.throttle.check(access, Wanted::Look, Some(&Fingerprint::of(token)), peer)
+        self.throttle.check(access, RequiredAccess::Look, Some(&Fingerprint::of(token)), peer)
     }
 }
 
@@ -71,7 +71,7 @@ impl Guard {
 #[derive(Debug, Clone)]
 pub(super) struct Grant {
     config: Live,
-    wanted: Wanted,
+    wanted: RequiredAccess,
     token: Option<Fingerprint>,
 }
 
@@ -133,10 +133,12 @@ pub(crate) async fn check(State(guard): State<Guard>, mut request: Request, next
     let wanted = needed(request.extensions()).wanted;
     // A page of another origin may deliver spans, but not with the cookie of a page of ours.
     let token = match wanted {
-        Wanted::Deliver => bearer(request.headers()).map(Fingerprint::of),
-        Wanted::Health | Wanted::Look | Wanted::Stream | Wanted::Change | Wanted::Session => {
-            token(request.headers()).map(|token| Fingerprint::of(&token))
-        }
+        RequiredAccess::Deliver => bearer(request.headers()).map(Fingerprint::of),
+        RequiredAccess::Health
+        | RequiredAccess::Look
+        | RequiredAccess::Stream
+        | RequiredAccess::Change
+        | RequiredAccess::Session => token(request.headers()).map(|token| Fingerprint::of(&token)),
     };
     let peer = request.extensions().get::<ConnectInfo>().map(|info| info.peer);
     let checked = guard.throttle.check(&guard.config.get().safety.access, wanted, token.as_ref(), peer);
@@ -145,7 +147,7 @@ pub(crate) async fn check(State(guard): State<Guard>, mut request: Request, next
         discard(body, STRANGERS_BYTES).await;
         return refusal(&parts.headers, refused);
     }
-    if wanted != Wanted::Stream {
+    if wanted != RequiredAccess::Stream {
         return next.run(request).await;
     }
     let grant = Grant { config: guard.config, wanted, token };
@@ -160,7 +162,7 @@ pub(crate) async fn check(State(guard): State<Guard>, mut request: Request, next
 
 /// The access that the request needs. A request that bypassed the routes is treated as a change.
 fn needed(extensions: &http::Extensions) -> Needed {
-    let unknown = Needed { wanted: Wanted::Change, is_registered: false, measures_body: false };
+    let unknown = Needed { wanted: RequiredAccess::Change, is_registered: false, measures_body: false };
     extensions.get().copied().unwrap_or(unknown)
 }
 
@@ -214,8 +216,8 @@ fn not_text() -> Response {
 pub(crate) async fn carry_out(request: Request, next: Next) -> Response {
     let answered = match needed(request.extensions()).wanted {
         // Health checks do not wait for other requests.
-        Wanted::Health => return next.run(request).await,
-        Wanted::Change => compute::run_to_completion(next.run(request)).await,
+        RequiredAccess::Health => return next.run(request).await,
+        RequiredAccess::Change => compute::run_to_completion(next.run(request)).await,
         _ => compute::run(next.run(request)).await,
     };
     answered.unwrap_or_else(|_| {
@@ -226,7 +228,7 @@ pub(crate) async fn carry_out(request: Request, next: Next) -> Response {
 
 /// Whether a request is a change.
 pub(super) fn is_change(request: &Request) -> bool {
-    needed(request.extensions()).wanted == Wanted::Change
+    needed(request.extensions()).wanted == RequiredAccess::Change
 }
 
 fn refusal(headers: &HeaderMap, refused: Refused) -> Response {

@@ -26,7 +26,7 @@ use super::path::Path;
 use super::precondition::{conflict, expected, with_version};
 use super::query::Query;
 use super::tenant::Tenant;
-use crate::access::Wanted;
+use crate::access::RequiredAccess;
 use crate::client::Client;
 use crate::clock;
 use crate::routes::Routes;
@@ -57,7 +57,7 @@ pub(super) fn routes() -> Routes<App> {
     let routes = all.fold(Routes::new(), |routes, (kind, word)| routes.merge(routes_of(kind, word)));
     routes.post(
         "/api/tests/{id}/source/edit",
-        Wanted::Look,
+        RequiredAccess::Look,
         edit::edit,
         operation(
             "Change the text of a test and keep its comments; nothing is stored",
@@ -75,7 +75,7 @@ pub(super) fn routes() -> Routes<App> {
 
 /// The routes of one kind, described under its own name only.
 fn routes_of(kind: Kind, word: &str) -> Routes<App> {
-    use Wanted::{Change, Look};
+    use RequiredAccess::{Change, Look};
     let (all, one) = (format!("/api/{word}"), format!("/api/{word}/{{id}}"));
     let described = |what: &str, answers: &[Answer]| operation(format!("{what} {}", kind.as_str()), answers);
     let known = |operation: Operation| (word == collection(kind)).then_some(operation);

@@ -86,9 +86,10 @@ pub(super) async fn list(
         memory.hold_texts(only.bytes).await?;
         plain_json(StatusCode::OK, &batch(&app, &id, only, now).await?)
     } else {
-        let listed = Listed { app, memory, id, batches: batches.into(), now, is_first: true };
+        let listed = StreamedList { app, memory, id, batches: batches.into(), now, is_first: true };
         // Layers around a body may poll once more after its end.
-        let parts = futures_util::StreamExt::fuse(futures_util::stream::unfold(Some(listed), Listed::next));
+        let parts =
+            futures_util::StreamExt::fuse(futures_util::stream::unfold(Some(listed), StreamedList::next));
         let headers = [(CONTENT_TYPE, "application/json; charset=UTF-8")];
         (StatusCode::OK, headers, Body::from_stream(parts)).into_response()
     };
@@ -133,7 +134,7 @@ async fn batch(app: &App, test: &str, batch: Batch, now: Timestamp) -> Result<Ve
 }
 
 /// A list that is loaded while it is sent, batch by batch.
-struct Listed {
+struct StreamedList {
     app: App,
     memory: Memory,
     id: String,
@@ -142,7 +143,7 @@ struct Listed {
     is_first: bool,
 }
 
-impl Listed {
+impl StreamedList {
     /// Returns the next part of the text. `None` after the last one or after a failure.
     async fn next(this: Option<Self>) -> Option<(Result<Bytes, std::io::Error>, Option<Self>)> {
         let mut this = this?;

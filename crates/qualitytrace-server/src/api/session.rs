@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::App;
 use super::error::{BAD_REQUEST, UNAUTHORIZED};
 use super::json_body::JsonBody;
-use crate::access::Wanted::Session;
+use crate::access::RequiredAccess::Session;
 use crate::access::{COOKIE, token};
 use crate::request::ConnectInfo;
 use crate::routes::Routes;

@@ -24,7 +24,7 @@ use super::runs::{
     LoadedRun, PageOf, RunInformation, lacked, missing_variables, read_events, stream_of_suite,
 };
 use super::tenant::Tenant;
-use crate::access::Wanted;
+use crate::access::RequiredAccess;
 use crate::clock;
 use crate::routes::Routes;
 use crate::routes::operation::Content::{Counted, Events, Json, Nothing};
@@ -46,7 +46,7 @@ pub(super) fn routes() -> Routes<App> {
 }
 
 fn routes_of(word: &str, known: fn(Operation) -> Option<Operation>) -> Routes<App> {
-    use Wanted::{Change, Look, Stream};
+    use RequiredAccess::{Change, Look, Stream};
     let runs = format!("/api/{word}/{{id}}/run");
     let run = format!("{runs}/{{number}}");
     let shows = (200, Json(of::<SuiteRun>));

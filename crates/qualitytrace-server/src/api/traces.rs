@@ -31,7 +31,7 @@ use super::error::ApiError;
 use super::memory::Memory;
 use super::path::Path;
 use super::query::Query;
-use crate::variables::{Withheld, redactor_of_trace};
+use crate::variables::{RunSecrets, redactor_of_trace};
 use crate::wire;
 use digest::{Digest, portions};
 use filter::Filter;
@@ -134,7 +134,7 @@ async fn passing(
 ) -> Result<HashMap<TraceId, Arc<Digest>>, ApiError> {
     let ids: BTreeSet<TraceId> = arrivals.iter().map(|(id, _)| *id).collect();
     let ids: Vec<TraceId> = ids.into_iter().collect();
-    let withheld = Withheld::of(&app.store, &ids).await?;
+    let withheld = RunSecrets::of(&app.store, &ids).await?;
     let mut passing = app.digests.traces(app, memory, &withheld, &ids).await?;
     passing.retain(|_, digest| filter.passes(digest));
     if filter.asks_for_attributes() {

@@ -19,7 +19,7 @@ use super::memory::Memory;
 use super::resources::placed;
 use super::runs::{Variable, given_variables, missing_variables};
 use super::tenant::Tenant;
-use crate::access::Wanted::Change;
+use crate::access::RequiredAccess::Change;
 use crate::routes::Routes;
 use crate::routes::operation::{Body, Content, of, operation};
 use crate::runner::NotSent;

@@ -14,11 +14,11 @@ const RESERVE: (u64, u64) = (8, 4);
 
 /// The bytes that each sender holds.
 #[derive(Debug, Default)]
-pub(super) struct Shares(Mutex<HashMap<String, Held>>);
+pub(super) struct Shares(Mutex<HashMap<String, SenderShare>>);
 
 /// The bytes and leases of one sender.
 #[derive(Debug)]
-struct Held {
+struct SenderShare {
     bytes: u64,
     leases: usize,
     last: Instant,
@@ -44,13 +44,13 @@ impl Share {
     pub(super) fn of(shares: &Arc<Shares>, sender: String) -> Self {
         let now = Instant::now();
         let mut senders = shares.lock();
-        let is_active = |held: &Held| held.leases > 0 || now.duration_since(held.last) < ACTIVE;
+        let is_active = |held: &SenderShare| held.leases > 0 || now.duration_since(held.last) < ACTIVE;
         if !senders.contains_key(&sender) {
             senders.retain(|_, held| is_active(held));
         }
         let sender =
             if senders.len() < SENDERS || senders.contains_key(&sender) { sender } else { String::new() };
-        let held = senders.entry(sender.clone()).or_insert(Held { bytes: 0, leases: 0, last: now });
+        let held = senders.entry(sender.clone()).or_insert(SenderShare { bytes: 0, leases: 0, last: now });
         held.leases += 1;
         held.last = now;
         drop(senders);
@@ -99,7 +99,7 @@ impl Room {
 }
 
 impl Shares {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Held>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, SenderShare>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,21 +8,21 @@ use crate::access::Access;
 
 /// A setting that was not changed by a reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct UnchangedSetting {
     /// Its key, or the prefix of its keys.
     pub key: &'static str,
     /// Why it was kept, and how to apply it.
     pub why: String,
 }
 
-impl Kept {
+impl UnchangedSetting {
     /// Whether this is about the setting with this key.
     pub fn covers(&self, key: &str) -> bool {
         key.strip_prefix(self.key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 }
 
-impl std::fmt::Display for Kept {
+impl std::fmt::Display for UnchangedSetting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} stays as it was: {}", self.key, self.why)
     }
@@ -31,7 +31,7 @@ impl std::fmt::Display for Kept {
 impl Config {
     /// Returns this configuration with the live settings taken from another one, and those that were not taken. `asked`
     /// is true for an explicit request to reload. Certificates are replaced by the listeners.
-    pub(crate) fn changed(&self, wanted: Self, asked: bool) -> (Self, Vec<Kept>) {
+    pub(crate) fn changed(&self, wanted: Self, asked: bool) -> (Self, Vec<UnchangedSetting>) {
         let mut next = Self {
             limits: wanted.limits,
             redact_headers: wanted.redact_headers,
@@ -48,10 +48,10 @@ impl Config {
     }
 
     /// Reverts changes that would remove protection.
-    fn protect(&mut self, before: &Self) -> Vec<Kept> {
+    fn protect(&mut self, before: &Self) -> Vec<UnchangedSetting> {
         let mut kept = Vec::new();
         let mut keep = |key, what: &str| {
-            kept.push(Kept {
+            kept.push(UnchangedSetting {
                 key,
                 why: format!("the changed file {what}; SIGHUP or a restart applies that"),
             });

@@ -56,7 +56,7 @@ pub fn project_file(folder: &Path, owners: &TrustedOwners) -> FoundProject {
 
 /// The file that was found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ConfigFile {
     pub(super) file: PathBuf,
     /// Other configuration files in the same folder.
     pub(super) passed_over: Vec<PathBuf>,
@@ -64,11 +64,11 @@ pub(super) struct Found {
 
 /// Returns the first configuration file in these folders. Those of the current folder that belong to another user do not
 /// count.
-pub(super) fn find(folders: &[PathBuf], owners: &TrustedOwners) -> Option<Found> {
+pub(super) fn find(folders: &[PathBuf], owners: &TrustedOwners) -> Option<ConfigFile> {
     folders.iter().find_map(|folder| in_folder(folder, owners))
 }
 
-fn in_folder(folder: &Path, owners: &TrustedOwners) -> Option<Found> {
+fn in_folder(folder: &Path, owners: &TrustedOwners) -> Option<ConfigFile> {
     let is_current = folder.as_os_str().is_empty();
     let shown = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let names = std::fs::read_dir(shown).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -80,7 +80,7 @@ fn in_folder(folder: &Path, owners: &TrustedOwners) -> Option<Found> {
     let (_, file) = files.next()?;
     // A file with another suffix may belong to something else: it is not reported.
     let passed_over = files.filter(|(kind, _)| *kind < ANY_NAME).map(|(_, path)| path).collect();
-    Some(Found { file, passed_over })
+    Some(ConfigFile { file, passed_over })
 }
 
 /// Ranks a file name by kind, stem and extension; the lowest is best. `None` if it is not a name for a configuration.

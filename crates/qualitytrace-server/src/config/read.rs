@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use qualitytrace_config::{
-    Diagnostic, File, Given, Kind, Layers, Macros, Origin, Position, Report, Severity, Value, nearest,
+    Diagnostic, File, KeyedValue, Kind, Layers, Macros, Origin, Position, Report, Severity, Value, nearest,
     same_key,
 };
 use qualitytrace_telemetry::config::{self as telemetry, Sources};
@@ -286,7 +286,7 @@ fn load(path: &Path) -> Result<String, Error> {
     read_text_or_pipe(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
-fn take(setting: &Setting, given: &Given, value: &Value, draft: &mut Draft, report: &mut Report) {
+fn take(setting: &Setting, given: &KeyedValue, value: &Value, draft: &mut Draft, report: &mut Report) {
     let slot = (setting.slot)(draft);
     let (expected, is_secret) = (slot.expected(), slot.is_secret());
     if slot.set(value, given.base.as_deref()).is_none() {
@@ -325,7 +325,7 @@ const METRICS: &str = "metrics.open-telemetry";
 
 /// Reports an unknown key: an error where it looks like a setting of ours, a warning elsewhere, because files of
 /// Tracetest may hold keys of any version.
-fn unknown(given: &Given, report: &mut Report) {
+fn unknown(given: &KeyedValue, report: &mut Report) {
     let (key, origin) = (given.key.as_str(), &given.value.origin);
     let below = |block: &str| is_below(key, block);
     // Extension keys hold YAML anchors that are merged into other blocks.

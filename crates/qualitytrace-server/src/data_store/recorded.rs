@@ -10,7 +10,7 @@ use crate::decode::{Allowance, DecodeError};
 
 /// The kind of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recorded {
+pub enum StoreAnswer {
     /// Tempo over HTTP.
     Tempo,
     /// A page of an OpenSearch index.
@@ -29,7 +29,7 @@ pub enum Recorded {
     XRay,
 }
 
-impl Recorded {
+impl StoreAnswer {
     /// Converts the body of an answer to spans.
     pub fn read(self, content_type: &str, body: Bytes) -> Result<ExportTraceServiceRequest, String> {
         let room = &mut Allowance::new(u64::MAX);

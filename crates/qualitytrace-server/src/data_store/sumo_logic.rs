@@ -56,12 +56,12 @@ struct Summary {
     /// Nanoseconds.
     duration: Option<u64>,
     kind: Option<String>,
-    status: Option<Told>,
+    status: Option<SpanStatus>,
 }
 
 /// The status of a span.
 #[derive(Deserialize)]
-struct Told {
+struct SpanStatus {
     /// `OK`, `ERROR` or `UNKNOWN`.
     #[serde(default)]
     code: String,
@@ -231,7 +231,7 @@ fn span(summary: Summary, details: Details) -> Result<ExportTraceServiceRequest,
 }
 
 /// Converts the status. The message of the error may be in the details only.
-fn status(told: Told, error: Option<String>) -> Status {
+fn status(told: SpanStatus, error: Option<String>) -> Status {
     let code = match told.code.to_ascii_uppercase().as_str() {
         "OK" => StatusCode::Ok,
         "ERROR" => StatusCode::Error,

@@ -19,7 +19,7 @@ use tonic::Code;
 
 use super::intake::{self, Encoding, Format, Framing, Incoming, Refusal, Signal};
 use super::status::{response_message, status_message};
-use crate::access::Wanted;
+use crate::access::RequiredAccess;
 use crate::ingest::{Accepted, Ingest, Refused};
 use crate::routes::Routes;
 use crate::routes::operation::hidden;
@@ -46,7 +46,7 @@ pub(crate) fn services(ingest: Arc<Ingest>) -> Routes {
             export(&ingest, signal, request).await
         };
         let path = format!("/opentelemetry.proto.collector.{name}/Export");
-        routes.post(&path, Wanted::Deliver, handler, hidden())
+        routes.post(&path, RequiredAccess::Deliver, handler, hidden())
     });
     routes.with_state(ingest)
 }

@@ -13,7 +13,7 @@ use tower_http::cors::{Any, CorsLayer};
 
 use super::intake::{self, Encoding, Format, Framing, Incoming, Refusal, Signal};
 use super::status::{response_message, status_message};
-use crate::access::Wanted;
+use crate::access::RequiredAccess;
 use crate::body::{BodyError, discard};
 use crate::ingest::{Accepted, Ingest, Refused};
 use crate::routes::Routes;
@@ -29,7 +29,7 @@ pub(crate) fn routes(ingest: Arc<Ingest>) -> Routes {
         let handler = move |State(ingest): State<Arc<Ingest>>, request: Request| async move {
             export(&ingest, signal, request).await
         };
-        routes.post(&format!("/v1/{name}"), Wanted::Deliver, handler, hidden())
+        routes.post(&format!("/v1/{name}"), RequiredAccess::Deliver, handler, hidden())
     });
     routes.with_state(ingest)
 }

@@ -11,7 +11,7 @@ use super::Redactor;
 
 /// Redacted resources and scopes, by address: the spans of a request share them.
 #[derive(Default)]
-struct Seen {
+struct RedactionCache {
     resources: HashMap<*const Resource, Arc<Resource>>,
     scopes: HashMap<*const Scope, Arc<Scope>>,
 }
@@ -22,17 +22,17 @@ impl Redactor {
         if self.is_empty() {
             return trace;
         }
-        let seen = &mut Seen::default();
+        let seen = &mut RedactionCache::default();
         trace.map(|span| self.span(span, seen))
     }
 
     /// Redacts every secret in one span.
     pub(crate) fn one_span(&self, span: &Span) -> Span {
-        self.span(span, &mut Seen::default())
+        self.span(span, &mut RedactionCache::default())
     }
 
     /// Redacts a span. All fields are listed, so that a new one cannot be forgotten.
-    fn span(&self, span: &Span, seen: &mut Seen) -> Span {
+    fn span(&self, span: &Span, seen: &mut RedactionCache) -> Span {
         let Span { id, parent, name, kind, start, end, status, attributes, events, links, .. } = span;
         let Span { resource, scope, trace_state, flags, dropped, .. } = span;
         let status = status.as_ref();

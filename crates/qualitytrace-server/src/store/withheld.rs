@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 4 << 20;
 
 /// The secrets that were sent.
 #[derive(Default)]
-pub(super) struct Withheld(Mutex<Entries>);
+pub(super) struct SentSecrets(Mutex<Entries>);
 
 #[derive(Default)]
 struct Entries {
@@ -27,9 +27,9 @@ struct Entries {
     bytes: usize,
 }
 
-impl std::fmt::Debug for Withheld {
+impl std::fmt::Debug for SentSecrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Withheld").finish_non_exhaustive()
+        f.debug_struct("SentSecrets").finish_non_exhaustive()
     }
 }
 
@@ -45,7 +45,7 @@ impl Store {
     }
 }
 
-impl Withheld {
+impl SentSecrets {
     fn add(&self, trace: TraceId, secrets: Vec<String>) -> bool {
         let size = bytes(&secrets);
         if size > MAX_BYTES {
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_oldest_secrets_make_room() {
-        let withheld = Withheld::default();
+        let withheld = SentSecrets::default();
         assert!(!withheld.add(trace(0), vec!["x".repeat(MAX_BYTES + 1)]));
         for number in 0..5 {
             assert!(withheld.add(trace(number), vec!["x".repeat(MAX_BYTES / 4)]));

@@ -187,7 +187,7 @@ impl Certificates {
     /// The same, for other settings than those of a trigger.
     pub(crate) fn client_config(&self, alpn: &[&[u8]]) -> Result<ClientConfig, tls::Error> {
         let trust = match (self.verify, self.authorities.as_bytes()) {
-            (false, _) => Trust::Anyone,
+            (false, _) => Trust::AnyCertificate,
             (true, []) => Trust::System,
             (true, authorities) => Trust::Authorities(authorities),
         };

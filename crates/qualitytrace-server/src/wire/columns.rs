@@ -85,7 +85,7 @@ struct Trigger {
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct ColumnsQuery {
     /// The first row.
     pub(crate) from: usize,
     /// The revision that the client knows; `None` if it has not said.
@@ -94,7 +94,7 @@ pub(crate) struct Asked {
     pub(crate) judged: Option<Timestamp>,
 }
 
-impl Asked {
+impl ColumnsQuery {
     /// Returns the first row of the response: the first that the client does not have, or that has changed since.
     pub(crate) fn first_row(&self, table: &columns::Columns) -> usize {
         let changed = self.revision.map_or(usize::MAX, |revision| table.changed_since(revision));
@@ -104,7 +104,7 @@ impl Asked {
 
 impl Columns {
     /// Returns the rows that are asked for, with secrets redacted.
-    pub(crate) fn of(table: &columns::Columns, asked: Asked, redactor: &Redactor) -> Self {
+    pub(crate) fn of(table: &columns::Columns, asked: ColumnsQuery, redactor: &Redactor) -> Self {
         let (rows, parents) = (table.rows(), table.parents());
         let from = asked.first_row(table);
         let late = asked.judged.map_or(rows.len(), |judged| table.first_after(judged));

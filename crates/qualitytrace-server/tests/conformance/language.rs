@@ -7,7 +7,7 @@ use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{Output, Spec, Text};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::judge::{self, Compiled, Options, SpanResult};
-use qualitytrace_core::lang::{self, Comparison, EvalErrorKind, Generator, Item, Surroundings, Variables};
+use qualitytrace_core::lang::{self, Comparison, EvalErrorKind, EvaluationScope, Generator, Item, Variables};
 use qualitytrace_core::time::{Timestamp, format_duration, parse_duration};
 use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value as Runtime;
@@ -173,13 +173,13 @@ fn accepted(beyond: &[std::ops::Range<usize>]) -> Result<(), String> {
 
 // Expressions.
 
-fn in_context<T>(context: &Value, run: impl FnOnce(&Surroundings<'_>) -> T) -> T {
+fn in_context<T>(context: &Value, run: impl FnOnce(&EvaluationScope<'_>) -> T) -> T {
     let has_span = context["span"].is_object();
     let trace = has_span.then(|| trace(&context["span"]));
     let count = usize::try_from(context["selected_spans_count"].as_u64().unwrap_or(0)).unwrap_or(0);
     let selection = vec![0; count];
     let variables = variables(&context["variables"]);
-    run(&Surroundings {
+    run(&EvaluationScope {
         trace: trace.as_ref(),
         span: context["span"]["id"].is_string().then_some(0),
         selection: context.get("selected_spans_count").map(|_| selection.as_slice()),
@@ -258,7 +258,7 @@ fn check_shape(case: &Value, input: &Value) -> Result<(), String> {
     for seed in 0..300 {
         let result = in_context(&input["context"], |surroundings| {
             let generator = Generator::in_utc(Timestamp::from_nanos(1_700_000_100_000_000_000), seed);
-            lang::evaluate(&parsed.tree, &Surroundings { generator, ..surroundings.clone() })
+            lang::evaluate(&parsed.tree, &EvaluationScope { generator, ..surroundings.clone() })
         });
         let item = match result {
             Ok(item) => item,
@@ -270,7 +270,7 @@ fn check_shape(case: &Value, input: &Value) -> Result<(), String> {
         let made: Variables = [("X", item.text().into_owned())].into_iter().collect();
         let matches = judge::assert_once(
             &shape,
-            &Surroundings {
+            &EvaluationScope {
                 trace: None,
                 span: None,
                 selection: None,

@@ -7,7 +7,7 @@ use qualitytrace_core::names;
 use qualitytrace_core::run::{GrpcReply, Reply, TriggerSpan};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace, special, stored};
-use qualitytrace_server::data_store::Recorded;
+use qualitytrace_server::data_store::StoreAnswer;
 use qualitytrace_server::otlp::{convert, json};
 use serde_json::{Map, Value, json};
 
@@ -107,12 +107,12 @@ fn fetched(kind: &str, input: &Value) -> Result<Value, String> {
             ("jaeger", _) => otlp()?,
             // The case has the message in JSON.
             (_, "application/protobuf") => {
-                Recorded::Tempo.read(content_type, otlp()?.encode_to_vec().into())?
+                StoreAnswer::Tempo.read(content_type, otlp()?.encode_to_vec().into())?
             }
-            ("tempo_http", _) => Recorded::Tempo.read(content_type, body.into())?,
-            ("opensearch", _) => Recorded::OpenSearch.read(content_type, body.into())?,
-            ("elastic", _) => Recorded::ElasticApm.read(content_type, body.into())?,
-            _ => Recorded::SignalFx.read(content_type, body.into())?,
+            ("tempo_http", _) => StoreAnswer::Tempo.read(content_type, body.into())?,
+            ("opensearch", _) => StoreAnswer::OpenSearch.read(content_type, body.into())?,
+            ("elastic", _) => StoreAnswer::ElasticApm.read(content_type, body.into())?,
+            _ => StoreAnswer::SignalFx.read(content_type, body.into())?,
         };
         spans.extend(convert::spans(request));
     }

@@ -6,7 +6,7 @@ mod session;
 use std::net::SocketAddr;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use qualitytrace_server::access::{Access, Wanted};
+use qualitytrace_server::access::{Access, RequiredAccess};
 use qualitytrace_server::config::{Config, Safety};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
@@ -96,11 +96,11 @@ async fn every_route_asks_for_the_scope_that_it_needs() {
         let is_look = route.method == Some(Method::GET) || looks.iter().any(|end| route.path.ends_with(end));
         let is_delivery = route.path.starts_with("/v1/") || route.path.starts_with("/opentelemetry.");
         let expected = match route.wanted {
-            Wanted::Health => route.path.ends_with("/healthz") || route.path == "/readyz",
-            Wanted::Look | Wanted::Stream => is_look,
-            Wanted::Change => !is_look && !is_delivery && route.path != "/api/session",
-            Wanted::Deliver => is_delivery,
-            Wanted::Session => route.path == "/api/session",
+            RequiredAccess::Health => route.path.ends_with("/healthz") || route.path == "/readyz",
+            RequiredAccess::Look | RequiredAccess::Stream => is_look,
+            RequiredAccess::Change => !is_look && !is_delivery && route.path != "/api/session",
+            RequiredAccess::Deliver => is_delivery,
+            RequiredAccess::Session => route.path == "/api/session",
         };
         assert!(expected, "{route:?}");
 
@@ -112,18 +112,26 @@ async fn every_route_asks_for_the_scope_that_it_needs() {
         };
         for method in methods {
             for (token, allows) in [
-                (None, &[Wanted::Health, Wanted::Session][..]),
-                (Some(SEND), &[Wanted::Health, Wanted::Session, Wanted::Deliver]),
-                (Some(READ), &[Wanted::Health, Wanted::Session, Wanted::Look, Wanted::Stream]),
+                (None, &[RequiredAccess::Health, RequiredAccess::Session][..]),
+                (Some(SEND), &[RequiredAccess::Health, RequiredAccess::Session, RequiredAccess::Deliver]),
+                (
+                    Some(READ),
+                    &[
+                        RequiredAccess::Health,
+                        RequiredAccess::Session,
+                        RequiredAccess::Look,
+                        RequiredAccess::Stream,
+                    ],
+                ),
                 (
                     Some(FULL),
                     &[
-                        Wanted::Health,
-                        Wanted::Session,
-                        Wanted::Look,
-                        Wanted::Stream,
-                        Wanted::Deliver,
-                        Wanted::Change,
+                        RequiredAccess::Health,
+                        RequiredAccess::Session,
+                        RequiredAccess::Look,
+                        RequiredAccess::Stream,
+                        RequiredAccess::Deliver,
+                        RequiredAccess::Change,
                     ],
                 ),
             ] {

@@ -36,7 +36,7 @@ const EVIL: &str = "evil.test";
 /// The outcome of one way.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Tried {
+struct AttackOutcome {
     way: String,
     /// Whether it works in a page of the server itself.
     at_home: bool,
@@ -142,12 +142,12 @@ impl Bench {
         page: &Page,
         [host, token]: [&str; 2],
         site: u16,
-    ) -> Vec<Tried> {
+    ) -> Vec<AttackOutcome> {
         self.wire.forget();
         let base = json!(format!("http://{host}:{}", self.wire.port));
         let foreign = json!(format!("http://{EVIL}:{site}"));
         let call = format!("({WAYS})({base}, {foreign}, {}, {})", json!(SECRET), json!(token));
-        let tried: Vec<Tried> = serde_json::from_value(chromium.evaluate(page, &call).await).unwrap();
+        let tried: Vec<AttackOutcome> = serde_json::from_value(chromium.evaluate(page, &call).await).unwrap();
         assert!(tried.len() >= 60, "{}", tried.len());
         // Some requests are sent without a response that the page would see.
         let sent: Vec<&str> = tried
@@ -186,9 +186,10 @@ async fn a_page_of_another_origin_reads_and_changes_nothing_in_any_way() {
             let tab = chromium.open(&page).await;
             let tried = bench.tried(&mut chromium, &tab, [host, sent], site).await;
             let is_rebound = host == EVIL && token.is_some();
-            let is_refused =
-                |tried: &Tried| tried.got.is_empty() || is_rebound && OF_SESSIONS.contains(&&*tried.way);
-            let through: Vec<&Tried> = tried.iter().filter(|tried| !is_refused(tried)).collect();
+            let is_refused = |tried: &AttackOutcome| {
+                tried.got.is_empty() || is_rebound && OF_SESSIONS.contains(&&*tried.way)
+            };
+            let through: Vec<&AttackOutcome> = tried.iter().filter(|tried| !is_refused(tried)).collect();
             assert!(through.is_empty(), "{page} on {host}, token {token:?}: {through:#?}");
         }
         assert_eq!(bench.state().await, before, "token {token:?}");
@@ -198,7 +199,7 @@ async fn a_page_of_another_origin_reads_and_changes_nothing_in_any_way() {
         let held = chromium.evaluate(&tab, "fetch('/api/session').then((got) => got.json())").await;
         assert_eq!(held, json!({ "required": token.is_some(), "scope": "full" }));
         let tried = bench.tried(&mut chromium, &tab, ["127.0.0.1", OTHER], site).await;
-        let failed: Vec<&Tried> =
+        let failed: Vec<&AttackOutcome> =
             tried.iter().filter(|tried| tried.at_home && tried.got.is_empty()).collect();
         assert!(failed.is_empty(), "token {token:?}: {failed:#?}");
         assert_ne!(bench.state().await, before);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Row as _};
 
-use super::{Report, SECRET, SHARED, Seen};
+use super::{Acknowledged, Report, SECRET, SHARED};
 
 /// Every reference: a table and its columns, and the table and columns that must have the same values.
 const REFERENCES: [(&str, &str, &str, &str); 13] = [
@@ -71,7 +71,7 @@ impl Census {
     }
 
     /// Compares the stored data with the acknowledged changes.
-    pub(super) async fn compare(&mut self, seen: &Seen, report: &mut Report) -> Result<(), String> {
+    pub(super) async fn compare(&mut self, seen: &Acknowledged, report: &mut Report) -> Result<(), String> {
         for (kind, words) in &seen.shared {
             let stored = self.shared_words(kind).await?;
             let _ = writeln!(
@@ -102,7 +102,7 @@ impl Census {
         Ok(texts.iter().map(words).collect())
     }
 
-    async fn compare_own(&mut self, seen: &Seen, report: &mut Report) -> Result<(), String> {
+    async fn compare_own(&mut self, seen: &Acknowledged, report: &mut Report) -> Result<(), String> {
         let rows = self.rows("SELECT kind, id, description FROM resources").await?;
         let stored: BTreeMap<(String, String), String> =
             rows.iter().map(|row| ((row.get(0), row.get(1)), row.get(2))).collect();
@@ -118,7 +118,7 @@ impl Census {
         Ok(())
     }
 
-    async fn compare_runs(&mut self, seen: &Seen, report: &mut Report) -> Result<(), String> {
+    async fn compare_runs(&mut self, seen: &Acknowledged, report: &mut Report) -> Result<(), String> {
         let mut stored: BTreeSet<(&str, String, u64)> = BTreeSet::new();
         for (kind, sql) in [
             ("Test", "SELECT test_id, number FROM runs"),

@@ -117,12 +117,12 @@ impl Until {
 struct Crowd {
     http: Client,
     base: String,
-    seen: Mutex<Seen>,
+    seen: Mutex<Acknowledged>,
 }
 
 /// Responses and acknowledged changes.
 #[derive(Debug, Default)]
-struct Seen {
+struct Acknowledged {
     /// The number of responses by request, status, and error message.
     answers: BTreeMap<(&'static str, u16, String), u64>,
     /// The text of the last change of a client's own resource, by kind and id; `None` after its deletion.
@@ -136,7 +136,7 @@ struct Seen {
 }
 
 impl Crowd {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, Acknowledged> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

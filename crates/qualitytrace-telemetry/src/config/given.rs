@@ -1,11 +1,16 @@
 //! What is given for a setting: its macros are replaced, and a value of the wrong kind is reported.
 
-use qualitytrace_config::{Given, Kind, Located, Macros, Origin, Report, Severity};
+use qualitytrace_config::{KeyedValue, Kind, Located, Macros, Origin, Report, Severity};
 
 use super::slot;
 
 /// The text of a setting that has a single value; `None` if there is none, or if the reason was reported.
-pub(super) fn text(given: &Given, expected: &str, macros: Macros<'_>, report: &mut Report) -> Option<String> {
+pub(super) fn text(
+    given: &KeyedValue,
+    expected: &str,
+    macros: Macros<'_>,
+    report: &mut Report,
+) -> Option<String> {
     match &given.value.kind {
         Kind::Scalar(text) => given.expand(text, macros, report),
         Kind::Null => None,
@@ -20,7 +25,7 @@ pub(super) fn text(given: &Given, expected: &str, macros: Macros<'_>, report: &m
 /// The items of a setting that is a list or a text with commas, each with its position; `None` if it has no value, or if
 /// the reason was reported. An empty list is a value.
 pub(super) fn items(
-    given: &Given,
+    given: &KeyedValue,
     expected: &str,
     macros: Macros<'_>,
     report: &mut Report,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use qualitytrace_config::{Given, Kind, Macros, Origin, Report, Severity};
+use qualitytrace_config::{KeyedValue, Kind, Macros, Origin, Report, Severity};
 
 use super::{
     Header, Level, Role, Signal, Sink, Transport,
@@ -17,13 +17,13 @@ use super::{
 /// The settings of one sink or view as they are written.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RawSettings {
-    pub(crate) settings: BTreeMap<&'static str, Given>,
-    pub(crate) headers: BTreeMap<String, Given>,
+    pub(crate) settings: BTreeMap<&'static str, KeyedValue>,
+    pub(crate) headers: BTreeMap<String, KeyedValue>,
 }
 
 impl RawSettings {
     /// Adds a setting of a sink; returns `false` for an unknown name.
-    pub(crate) fn take(&mut self, path: &str, given: Given) -> bool {
+    pub(crate) fn take(&mut self, path: &str, given: KeyedValue) -> bool {
         if let Some(name) = below(path, "headers.") {
             self.headers.insert(name.to_ascii_lowercase(), given);
             return true;
@@ -32,18 +32,18 @@ impl RawSettings {
     }
 
     /// Adds a setting of a view; returns `false` for an unknown name.
-    pub(crate) fn take_view(&mut self, path: &str, given: Given) -> bool {
+    pub(crate) fn take_view(&mut self, path: &str, given: KeyedValue) -> bool {
         self.take_from(VIEW_SETTINGS, path, given)
     }
 
-    fn take_from(&mut self, table: &'static [Setting], path: &str, given: Given) -> bool {
+    fn take_from(&mut self, table: &'static [Setting], path: &str, given: KeyedValue) -> bool {
         let Some(setting) = find(table, path) else { return false };
         self.settings.insert(setting.name, given);
         true
     }
 
     /// What is given for a setting; a key without a value counts as unset.
-    pub(super) fn get(&self, name: &str) -> Option<&Given> {
+    pub(super) fn get(&self, name: &str) -> Option<&KeyedValue> {
         self.settings.get(name).filter(|given| !matches!(given.value.kind, Kind::Null))
     }
 }
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn text(&mut self, name: &'static str) -> Option<(String, Given)> {
+    fn text(&mut self, name: &'static str) -> Option<(String, KeyedValue)> {
         let given = self.raw.get(name)?.clone();
         let text = given::text(&given, expected(name), self.macros, self.report)?;
         self.origins.insert(name.to_owned(), given.value.origin.clone());
@@ -115,7 +115,7 @@ impl Reader<'_> {
                     self.report.error(&line.origin, &given.key, message, help);
                     continue;
                 };
-                let given = Given { value: line.clone(), ..given.clone() };
+                let given = KeyedValue { value: line.clone(), ..given.clone() };
                 let Some(text) = given.expand(text, self.macros, self.report) else {
                     continue;
                 };

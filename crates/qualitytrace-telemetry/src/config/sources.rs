@@ -6,7 +6,7 @@ use std::{
 };
 
 use qualitytrace_config::{
-    Diagnostic, File, Given, Kind, Layers, Macros, Origin, Report, Severity, nearest, same_key,
+    Diagnostic, File, KeyedValue, Kind, Layers, Macros, Origin, Report, Severity, nearest, same_key,
 };
 
 use super::{
@@ -162,7 +162,7 @@ impl Sources {
         let allowed =
             if names.is_empty() { "a name under `telemetry.exporters`".to_owned() } else { names.join("|") };
         let name_of = |(role, given)| Some((role, given, given::text(given, &allowed, macros, report)?));
-        let mut roles: Vec<(Role, &Given, String)> = roles.into_iter().filter_map(name_of).collect();
+        let mut roles: Vec<(Role, &KeyedValue, String)> = roles.into_iter().filter_map(name_of).collect();
         roles.sort_by_key(|(role, ..)| *role == Role::Application);
         // An exporter that no role uses must still be valid.
         let used = |name: &str| roles.iter().any(|(.., used)| used.eq_ignore_ascii_case(name));
@@ -203,13 +203,13 @@ struct Gathered<'a> {
     tracers: BTreeMap<String, RawSettings>,
     metrics: Option<RawSettings>,
     views: BTreeMap<String, RawSettings>,
-    roles: Vec<(Role, &'a Given)>,
+    roles: Vec<(Role, &'a KeyedValue)>,
 }
 
 fn gather<'a>(layers: &'a Layers, report: &mut Report) -> Gathered<'a> {
     let mut found = Gathered::default();
     // Files first: their spelling of a name is the one that is shown.
-    let mut all: Vec<&Given> = layers.iter().collect();
+    let mut all: Vec<&KeyedValue> = layers.iter().collect();
     all.sort_by(|a, b| a.value.origin.cmp(&b.value.origin));
     for given in all {
         let key = given.key.as_str();
@@ -248,7 +248,7 @@ fn named<'a>(blocks: &'a mut BTreeMap<String, RawSettings>, name: &str) -> &'a m
 fn exporter(
     name: &str,
     path: &str,
-    given: &Given,
+    given: &KeyedValue,
     exporters: &mut BTreeMap<String, RawSettings>,
     report: &mut Report,
 ) {
@@ -261,7 +261,7 @@ fn exporter(
 fn tracer(
     id: &str,
     path: &str,
-    given: &Given,
+    given: &KeyedValue,
     tracers: &mut BTreeMap<String, RawSettings>,
     report: &mut Report,
 ) {
@@ -280,7 +280,7 @@ fn tracer(
 fn view(
     name: &str,
     path: &str,
-    given: &Given,
+    given: &KeyedValue,
     views: &mut BTreeMap<String, RawSettings>,
     report: &mut Report,
 ) {
@@ -290,7 +290,7 @@ fn view(
     }
 }
 
-fn unknown(given: &Given, block: Block<'_>, report: &mut Report) {
+fn unknown(given: &KeyedValue, block: Block<'_>, report: &mut Report) {
     let prefix = block.prefix();
     let path = given.key.get(prefix.len()..).unwrap_or(&given.key);
     let extra = ["serviceName", "metricsReaderInterval", "exporter.type", "exporter.collector.endpoint"];

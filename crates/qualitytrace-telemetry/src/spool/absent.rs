@@ -17,11 +17,11 @@ pub(crate) struct Spool(Infallible);
 
 /// The items were not written.
 #[derive(Debug)]
-pub(crate) struct Refused;
+pub(crate) struct SpoolError;
 
 /// What was recovered; never constructed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct Leftovers {
     pub(crate) items: [u64; 3],
     pub(crate) lost: [u64; 3],
 }
@@ -43,11 +43,11 @@ impl Spool {
         Err(io::Error::new(io::ErrorKind::Unsupported, Feature::Spool.missing()))
     }
 
-    pub(crate) fn recover(&self) -> Found {
+    pub(crate) fn recover(&self) -> Leftovers {
         match self.0 {}
     }
 
-    pub(crate) fn adopt(&self, _: &Path) -> io::Result<Found> {
+    pub(crate) fn adopt(&self, _: &Path) -> io::Result<Leftovers> {
         match self.0 {}
     }
 
@@ -59,7 +59,7 @@ impl Spool {
         match self.0 {}
     }
 
-    pub(crate) fn append(&self, _: &Bytes, _: &[Item], _: bool) -> Result<(), Refused> {
+    pub(crate) fn append(&self, _: &Bytes, _: &[Item], _: bool) -> Result<(), SpoolError> {
         match self.0 {}
     }
 

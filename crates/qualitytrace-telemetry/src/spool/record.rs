@@ -52,7 +52,7 @@ pub(crate) fn write(item: &Item, out: &mut Vec<u8>) {
 }
 
 /// The result of reading a record.
-pub(crate) enum Read {
+pub(crate) enum RecordRead {
     /// A record and its length on disk.
     Item(Item, u64),
     /// The record is longer than these bytes; this many are needed.
@@ -64,7 +64,7 @@ pub(crate) enum Read {
 /// Finds the next valid record after a damaged one. The damaged record's length is trusted if a record or the end of
 /// the bytes follows there; else every offset is tried.
 pub(crate) fn resync(bytes: &Bytes, bad: usize) -> Option<usize> {
-    let good = |at: usize| at < bytes.len() && matches!(read(&bytes.slice(at..)), Read::Item(..));
+    let good = |at: usize| at < bytes.len() && matches!(read(&bytes.slice(at..)), RecordRead::Item(..));
     let length = |at: usize| {
         let head = bytes.get(at..at + 4)?;
         let len = usize::try_from(u32::from_le_bytes(head.try_into().ok()?)).ok()?;
@@ -97,35 +97,35 @@ pub(crate) fn signal(bytes: &[u8], start: usize) -> Signal {
     }
 }
 
-pub(crate) fn read(bytes: &Bytes) -> Read {
+pub(crate) fn read(bytes: &Bytes) -> RecordRead {
     if bytes.len() < HEAD {
-        return Read::Short(HEAD as u64);
+        return RecordRead::Short(HEAD as u64);
     }
     let mut head = bytes.slice(..HEAD);
     let len = head.get_u32_le() as usize;
     let sum = head.get_u32_le();
     if !(FIXED..=MAX_RECORD).contains(&len) {
-        return Read::Bad("a record has an impossible length");
+        return RecordRead::Bad("a record has an impossible length");
     }
     if bytes.len() < HEAD + len {
-        return Read::Short((HEAD + len) as u64);
+        return RecordRead::Short((HEAD + len) as u64);
     }
     let mut record = bytes.slice(HEAD..HEAD + len);
     if crc32fast::hash(&record) != sum {
-        return Read::Bad("a record has a wrong checksum");
+        return RecordRead::Bad("a record has a wrong checksum");
     }
     let signal = match record.get_u8() {
         0 => Signal::Traces,
         1 => Signal::Metrics,
         2 => Signal::Logs,
-        _ => return Read::Bad("a record has an unknown signal"),
+        _ => return RecordRead::Bad("a record has an unknown signal"),
     };
     let count = record.get_u32_le();
     let time = record.get_u64_le();
     let scope_len = record.get_u16_le() as usize;
     if scope_len > record.len() {
-        return Read::Bad("a record has an impossible scope");
+        return RecordRead::Bad("a record has an impossible scope");
     }
     let scope = record.split_to(scope_len);
-    Read::Item(Item { signal, count, time, scope, body: record }, (HEAD + len) as u64)
+    RecordRead::Item(Item { signal, count, time, scope, body: record }, (HEAD + len) as u64)
 }

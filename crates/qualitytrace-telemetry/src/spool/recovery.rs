@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{Cursors, Damage, Found, MAX_SLOTS, Position, record};
+use super::{Cursors, Damage, Leftovers, MAX_SLOTS, Position, record};
 use crate::config::Signal;
 
 pub(super) struct Scan {
@@ -21,7 +21,7 @@ pub(super) struct Scan {
     pub(super) begin: [u64; 3],
     /// `None`: the header cannot be read.
     pub(super) resource: Option<Bytes>,
-    pub(super) found: Found,
+    pub(super) found: Leftovers,
     /// Unreadable ranges, in order.
     pub(super) damage: Vec<Damage>,
 }
@@ -38,7 +38,7 @@ pub(super) fn scan(path: &Path, len: u64, from: [u64; 3]) -> Scan {
         bytes: to.saturating_sub(from).max(1),
         reason: reason.to_owned(),
     };
-    let (found, damage) = (Found::default(), Vec::new());
+    let (found, damage) = (Leftovers::default(), Vec::new());
     let mut scan = Scan { first: 1, end: 0, begin: from, resource: None, found, damage };
     let mut at = offset;
     if let Some((resource, first)) = record::read_header(&bytes) {
@@ -56,7 +56,7 @@ pub(super) fn scan(path: &Path, len: u64, from: [u64; 3]) -> Scan {
     while at < size {
         let start = usize::try_from(at).unwrap_or(usize::MAX);
         let reason = match record::read(&bytes.slice(start..)) {
-            record::Read::Item(item, len) => {
+            record::RecordRead::Item(item, len) => {
                 let signal = item.signal as usize;
                 // It may begin before its offset, if damage before it has moved it.
                 if at + len > from[signal] {
@@ -69,8 +69,8 @@ pub(super) fn scan(path: &Path, len: u64, from: [u64; 3]) -> Scan {
                 scan.end = at;
                 continue;
             }
-            record::Read::Short(_) => "a record is cut off",
-            record::Read::Bad(reason) => reason,
+            record::RecordRead::Short(_) => "a record is cut off",
+            record::RecordRead::Bad(reason) => reason,
         };
         let next = record::resync(&bytes, start).map_or(size, |next| next as u64);
         let signal = record::signal(&bytes, start) as usize;

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    Cursors, Damage, Position, Refused, Taken, count, record,
+    Cursors, Damage, Position, SpoolError, Taken, count, record,
     recovery::{self, Scan},
 };
 use crate::{config::Signal, item::Item};
@@ -103,11 +103,11 @@ impl Inner {
         bytes: &[u8],
         counts: [u64; 3],
         sync: bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), SpoolError> {
         let full = |inner: &Self| inner.bytes + bytes.len() as u64 > inner.capacity;
         if full(self) && (!self.reclaim() || full(self)) {
             self.problem = Some(format!("the spool is full: `spool.bytes` is {}", self.capacity));
-            return Err(Refused);
+            return Err(SpoolError);
         }
         let written = self.write(resource, bytes, counts).or_else(|error| {
             // Acknowledged segments are of no use any more; they may be what fills the disk.
@@ -116,7 +116,7 @@ impl Inner {
         if let Err(error) = written {
             self.writer = None;
             self.problem = Some(format!("the spool cannot be written: {error}"));
-            return Err(Refused);
+            return Err(SpoolError);
         }
         self.problem = None;
         self.unsynced = true;
@@ -353,7 +353,7 @@ impl Inner {
                     break None;
                 }
                 match record::read(&rest) {
-                    record::Read::Item(item, len) => {
+                    record::RecordRead::Item(item, len) => {
                         if item.signal == signal {
                             size += item.size();
                             let full = size > limit.bytes && !items.is_empty();
@@ -365,10 +365,10 @@ impl Inner {
                         rest = rest.slice(usize::try_from(len).unwrap_or(usize::MAX)..);
                         end += len;
                     }
-                    record::Read::Short(needed) => break Some(needed),
+                    record::RecordRead::Short(needed) => break Some(needed),
                     // What comes before the damage is good.
-                    record::Read::Bad(_) if end > start.offset => break None,
-                    record::Read::Bad(reason) => return Err(Fault::Record(reason)),
+                    record::RecordRead::Bad(_) if end > start.offset => break None,
+                    record::RecordRead::Bad(reason) => return Err(Fault::Record(reason)),
                 }
             };
             match short {

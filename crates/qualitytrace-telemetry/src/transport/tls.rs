@@ -17,7 +17,7 @@ pub(crate) fn client(settings: &Tls, alpn: &[&[u8]]) -> Result<ClientConfig, Str
         _ => None,
     };
     let trust = match &ca {
-        _ if settings.skip_verify => Trust::Anyone,
+        _ if settings.skip_verify => Trust::AnyCertificate,
         Some(ca) => Trust::Authorities(ca),
         None => Trust::System,
     };

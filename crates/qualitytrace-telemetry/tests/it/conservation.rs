@@ -54,14 +54,14 @@ fn nothing_is_lost_under_random_faults() {
     }
 }
 
-struct Seen {
+struct ReceivedItems {
     total: u64,
     rejected: u64,
 }
 
 /// Checks that each number arrived or was rejected, and arrived twice only if the receiver once left the sender in
 /// doubt.
-fn check(got: &Got, numbers: &[i64], range: std::ops::Range<i64>, seed: u64) -> Seen {
+fn check(got: &Got, numbers: &[i64], range: std::ops::Range<i64>, seed: u64) -> ReceivedItems {
     let mut times: BTreeMap<i64, usize> = BTreeMap::new();
     for n in numbers {
         *times.entry(*n).or_default() += 1;
@@ -77,5 +77,5 @@ fn check(got: &Got, numbers: &[i64], range: std::ops::Range<i64>, seed: u64) -> 
             "seed {seed}: {n} came {came} times, {doubts} doubts"
         );
     }
-    Seen { total: numbers.len() as u64, rejected: rejected as u64 }
+    ReceivedItems { total: numbers.len() as u64, rejected: rejected as u64 }
 }

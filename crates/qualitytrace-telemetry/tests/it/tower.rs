@@ -107,6 +107,11 @@ fn requests_to_any_tower_server_are_spans_and_durations() {
 /// TLS settings that are never used.
 fn nothing() -> rustls::ClientConfig {
     let versions = qualitytrace_telemetry::tls::Versions::default();
-    qualitytrace_telemetry::tls::client(qualitytrace_telemetry::tls::Trust::Anyone, None, versions, &[])
-        .unwrap()
+    qualitytrace_telemetry::tls::client(
+        qualitytrace_telemetry::tls::Trust::AnyCertificate,
+        None,
+        versions,
+        &[],
+    )
+    .unwrap()
 }

@@ -21,7 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(2);
 
 /// The configuration of an exporter.
 #[derive(Debug, Clone)]
-pub struct Manner {
+pub struct ExporterOptions {
     /// Its destination.
     pub to: SocketAddr,
     /// The time between two batches.
@@ -36,7 +36,7 @@ pub struct Manner {
     pub clock_ahead: i64,
 }
 
-impl Manner {
+impl ExporterOptions {
     pub(super) fn words(&self) -> Vec<String> {
         let dies_after = self.dies_after.map_or_else(|| "-".to_owned(), |batches| batches.to_string());
         let [every, pause] = [self.every, self.pause].map(|time| time.as_millis().to_string());
@@ -117,7 +117,7 @@ pub(super) struct Exporter {
 
 impl Exporter {
     /// Starts it for the service of this name.
-    pub(super) fn start(service: &str, manner: Manner) -> Self {
+    pub(super) fn start(service: &str, manner: ExporterOptions) -> Self {
         let queue = Arc::<Mutex<Vec<Span>>>::default();
         if !manner.is_mute {
             let (queue, service) = (Arc::clone(&queue), service.to_owned());
@@ -134,14 +134,14 @@ impl Exporter {
 
 struct Sending {
     service: String,
-    manner: Manner,
+    manner: ExporterOptions,
     pause: Duration,
     not_before: Instant,
     batches: u64,
 }
 
 impl Sending {
-    fn new(service: String, manner: Manner) -> Self {
+    fn new(service: String, manner: ExporterOptions) -> Self {
         Self { service, pause: manner.pause, manner, not_before: Instant::now(), batches: 0 }
     }
 
@@ -202,7 +202,7 @@ fn tell(batch: &[Span]) {
 }
 
 /// The batch as OTLP in JSON. No text in it needs to be escaped.
-fn body(service: &str, batch: &[Span], manner: &Manner) -> String {
+fn body(service: &str, batch: &[Span], manner: &ExporterOptions) -> String {
     let attribute =
         |(key, value): (&str, &str)| format!(r#"{{"key":"{key}","value":{{"stringValue":"{value}"}}}}"#);
     let process = std::process::id().to_string();

@@ -8,7 +8,7 @@ use qualitytrace_testing::instrumented::Bug;
 use serde_json::{Value, json};
 
 use crate::fleet::Difference;
-use crate::lane::{Came, Lane, Teller, Trouble};
+use crate::lane::{Lane, LaneRun, Teller, Trouble};
 use crate::late_spans_load::waiting::Tally;
 
 /// Concurrent lanes: they wait most of the time.
@@ -152,10 +152,11 @@ pub(crate) async fn measure(runs: usize, only: &str) -> Vec<Value> {
     });
     let lanes: Vec<_> = lanes.collect();
     let each = lanes.into_iter().map(async |(at, lane)| (at, lane.run().await));
-    let ended: Vec<(usize, Vec<Came>)> = stream::iter(each).buffer_unordered(AT_A_TIME).collect().await;
+    let ended: Vec<(usize, Vec<LaneRun>)> = stream::iter(each).buffer_unordered(AT_A_TIME).collect().await;
     let mut lines = Vec::new();
     for (at, scenario) in chosen() {
-        let came: Vec<&Came> = ended.iter().filter(|(of, _)| *of == at).flat_map(|(_, came)| came).collect();
+        let came: Vec<&LaneRun> =
+            ended.iter().filter(|(of, _)| *of == at).flat_map(|(_, came)| came).collect();
         lines.push(line(scenario.name, &came));
         for wrong in came.iter().filter(|came| came.is_wrong()) {
             let short: String = wrong.told.chars().take(2_000).collect();
@@ -207,7 +208,7 @@ impl Scenario {
     }
 }
 
-fn line(name: &str, came: &[&Came]) -> Value {
+fn line(name: &str, came: &[&LaneRun]) -> Value {
     let decided = || came.iter().filter(|came| came.is_decided());
     let mut last: Vec<_> = decided().filter_map(|came| came.after_last).collect();
     let mut evidence: Vec<_> = decided().filter_map(|came| came.after_evidence).collect();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use qualitytrace_testing::eventually;
-use qualitytrace_testing::instrumented::exporter::{Delivery, Manner};
+use qualitytrace_testing::instrumented::exporter::{Delivery, ExporterOptions};
 use qualitytrace_testing::instrumented::{Plan, serve};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -72,7 +72,7 @@ impl Fleet {
             Self { children: Mutex::default(), plans: BTreeMap::new(), deliveries: Arc::default() };
         for (name, port) in &ports {
             let is_victim = *name == difference.victim;
-            let manner = Manner {
+            let manner = ExporterOptions {
                 to,
                 every: if is_victim { difference.every } else { Duration::from_secs(5) },
                 pause: if is_victim { difference.pause } else { Duration::from_secs(1) },

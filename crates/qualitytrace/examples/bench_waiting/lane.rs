@@ -53,7 +53,7 @@ pub(crate) struct Lane {
 
 /// The result of a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Came {
+pub(crate) struct LaneRun {
     pub(crate) bug: Bug,
     /// The number of the run in its lane.
     pub(crate) number: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Came {
     pub(crate) told: String,
 }
 
-impl Came {
+impl LaneRun {
     pub(crate) fn is_wrong(&self) -> bool {
         let has_bug = self.bug != Bug::None;
         self.verdict == if has_bug { "passed" } else { "failed" }
@@ -80,7 +80,7 @@ impl Came {
 
 impl Lane {
     /// Does all runs of the lane.
-    pub(crate) async fn run(self) -> Vec<Came> {
+    pub(crate) async fn run(self) -> Vec<LaneRun> {
         let port = qualitytrace_testing::port();
         let to = SocketAddr::from(([127, 0, 0, 1], port));
         let (fleet, server) = if self.trouble == Trouble::ClosedPort {
@@ -205,7 +205,7 @@ struct Ended {
 }
 
 impl Ended {
-    fn against(self, fleet: &Fleet, bug: Bug) -> Came {
+    fn against(self, fleet: &Fleet, bug: Bug) -> LaneRun {
         let last = fleet.last(&self.run.trace, self.at);
         let evidence = match bug.absent_from() {
             None => last,
@@ -214,7 +214,7 @@ impl Ended {
         let since =
             |moment: Option<u64>| moment.map(|moment| Duration::from_nanos(self.at.saturating_sub(moment)));
         let (after_last, after_evidence) = (since(last), since(evidence));
-        Came {
+        LaneRun {
             bug,
             number: self.run.number,
             after_last,

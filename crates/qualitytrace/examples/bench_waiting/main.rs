@@ -18,7 +18,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use late_spans_load::client::Client;
 use late_spans_load::program::{Served, beside};
-use late_spans_load::system::{Leaf, Manner, System};
+use late_spans_load::system::{Deliveries, Leaf, System};
 use late_spans_load::waiting::{Load, Tally, measure};
 use serde_json::json;
 
@@ -55,7 +55,7 @@ async fn delays(runs: usize) {
     let server = Served::start(&beside(), &database, &["--runs.concurrency", "100"]).await;
     let client = Client::new(server.url(""));
 
-    let system = System::start(vec![server.url("")], Manner { delay: DELAY, leaf: Leaf::Comes }).await;
+    let system = System::start(vec![server.url("")], Deliveries { delay: DELAY, leaf: Leaf::Comes }).await;
     let tally = measure(&client, &system, Load { tests, runs, parallel: 100 }).await;
     for wrong in &tally.wrong {
         println!("{wrong}");
@@ -65,7 +65,7 @@ async fn delays(runs: usize) {
 
     for (name, leaf) in [("a span never comes", Leaf::Withheld), ("a span comes 10 s late", Leaf::Late(LATE))]
     {
-        let system = System::start(vec![server.url("")], Manner { delay: DELAY, leaf }).await;
+        let system = System::start(vec![server.url("")], Deliveries { delay: DELAY, leaf }).await;
         let test = name.replace(' ', "-");
         client.put_test(&test, &system.url).await;
         let each = (0..runs).map(|_| one(&client, &test, leaf));

@@ -19,20 +19,20 @@ use super::Exit;
 use super::files::File;
 use super::interrupt::{Interrupt, end_signal};
 use super::own_token::{OwnToken, TokenFile};
-use super::plan::{Manner, Plan, Stay};
+use super::plan::{Plan, PlanOptions, ServerLifetime};
 use super::run;
 use super::serve::start_logging;
-use crate::client::{Client, Wanted};
+use crate::client::{Client, RunOptions};
 use crate::demo::{Bug, EXAMPLES, Shop};
 use crate::report::Level;
 use crate::{page, report, terminal};
 
 /// Failures are shown as they are, and not checked again.
-const MANNER: Manner = Manner {
+const MANNER: PlanOptions = PlanOptions {
     parallel: 16,
     confirm: Some(Duration::ZERO),
     fail_fast: false,
-    stay: Stay::Run,
+    stay: ServerLifetime::Run,
     level: Level::Usual,
 };
 /// The folder of the examples in a clone of the project.
@@ -88,7 +88,8 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
     let own = format!("http://{address}");
     let shop = Shop::start(store.as_ref().map_or(&own, Store::export_url), bug).await?;
     terminal::out(&welcome(&shop, bug, store.as_ref()));
-    let manner = Manner { stay: if keep { Stay::AfterRun } else { Stay::Run }, ..MANNER };
+    let manner =
+        PlanOptions { stay: if keep { ServerLifetime::AfterRun } else { ServerLifetime::Run }, ..MANNER };
     let exit = rounds(address, &token, &shop, options.repeat, manner).await;
     if keep && exit.as_ref().is_ok_and(|exit| *exit != Exit::Interrupted) {
         let file = token.written()?;
@@ -142,7 +143,7 @@ async fn rounds(
     token: &OwnToken,
     shop: &Shop,
     repeat: u32,
-    manner: Manner,
+    manner: PlanOptions,
 ) -> anyhow::Result<Exit> {
     let files =
         EXAMPLES.map(|example| File::parse(&Path::new(FOLDER).join(example.file), example.text.to_owned()));
@@ -151,7 +152,7 @@ async fn rounds(
     let client = Client::new(&server.to_string())?.with_token(Some(token.text()));
     let variables = vec![("GATEWAY".to_owned(), shop.gateway_url().to_owned())];
     let required_gates = client.usual_gates().await?;
-    let wanted = Wanted { variables, required_gates, ..Wanted::default() };
+    let wanted = RunOptions { variables, required_gates, ..RunOptions::default() };
     let interrupt = Interrupt::listen();
     let mut exit = Exit::Passed;
     for round in 1..=repeat {

@@ -12,8 +12,8 @@ use qualitytrace_server::wire::{self, series};
 
 use super::interrupt::Interrupt;
 use super::parallel::{TriggerLimit, UnderWay};
-use crate::client::events::Seen;
-use crate::client::{Client, StartedRun, Wanted};
+use crate::client::events::StreamItem;
+use crate::client::{Client, RunOptions, StartedRun};
 use crate::report::progress::Progress;
 use crate::report::{self, Ending, Level, Link, Outcome, TestReport};
 
@@ -47,23 +47,23 @@ impl SeriesEnd {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunContext<'a> {
     pub(super) client: &'a Client,
-    pub(super) wanted: &'a Wanted,
+    pub(super) wanted: &'a RunOptions,
     pub(super) progress: &'a Progress,
     pub(super) interrupt: &'a Interrupt,
     pub(super) limit: &'a TriggerLimit,
-    pub(super) halt: &'a Halt,
+    pub(super) halt: &'a FailFast,
     /// Whether the server has a page that reports can lead to.
     pub(super) has_page: bool,
 }
 
 /// Whether a test that did not pass keeps others from being started.
 #[derive(Debug)]
-pub(crate) struct Halt {
+pub(crate) struct FailFast {
     is_wanted: bool,
     is_raised: AtomicBool,
 }
 
-impl Halt {
+impl FailFast {
     /// `is_wanted`: the first test that does not pass raises it.
     pub(super) const fn new(is_wanted: bool) -> Self {
         Self { is_wanted, is_raised: AtomicBool::new(false) }
@@ -266,8 +266,8 @@ async fn until_triggered(
     }
 }
 
-fn is_triggered(seen: &Seen) -> bool {
-    matches!(seen, Seen::Event(wire::Event { what: wire::RunEventKind::Triggered { .. }, .. }))
+fn is_triggered(seen: &StreamItem) -> bool {
+    matches!(seen, StreamItem::Event(wire::Event { what: wire::RunEventKind::Triggered { .. }, .. }))
 }
 
 /// The report of a test: the last run in full, and a summary of the earlier ones.

@@ -22,7 +22,7 @@ use super::plan::StoredRunnable;
 use super::target::Output;
 use crate::client::answer;
 use crate::client::resources::Form;
-use crate::client::{Client, EndedRun, MissingVariables, StartedRun, Wanted};
+use crate::client::{Client, EndedRun, MissingVariables, RunOptions, StartedRun};
 use crate::report::Outcome;
 use crate::terminal;
 use result::{SuiteResult, TestResult};
@@ -58,7 +58,7 @@ pub(crate) struct Flags {
 
 /// What is to be run.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum RunSubject {
     /// Files and folders, with our own report.
     Paths(Vec<PathBuf>),
     /// Files, with Tracetest's result text.
@@ -73,7 +73,7 @@ impl Flags {
         &self,
         paths: &[PathBuf],
         exists: impl Fn(&Path) -> bool,
-    ) -> Result<Asked, Vec<String>> {
+    ) -> Result<RunSubject, Vec<String>> {
         let word = paths.first().and_then(|path| path.to_str()).and_then(resource);
         let given = !self.files.is_empty() || !self.ids.is_empty();
         let (word, rest) = match word {
@@ -94,14 +94,14 @@ impl Flags {
             ([_, ..], [], [path, ..], _) => {
                 wrong.push(format!("[file] write `{}` after -f, or leave out -f", path.display()));
             }
-            ([_, ..], [], [], _) => return Ok(Asked::Files(self.files.clone())),
+            ([_, ..], [], [], _) => return Ok(RunSubject::Files(self.files.clone())),
             ([], [_, ..], [], Some(is_suite)) => {
-                return Ok(Asked::Stored { ids: self.ids.clone(), is_suite });
+                return Ok(RunSubject::Stored { ids: self.ids.clone(), is_suite });
             }
             ([], [_, ..], [], None) => {
                 wrong.push("[resource] name the kind before --id: test or testsuite".to_owned());
             }
-            ([], _, [_, ..], _) => return Ok(Asked::Paths(rest.to_vec())),
+            ([], _, [_, ..], _) => return Ok(RunSubject::Paths(rest.to_vec())),
         }
         Err(wrong)
     }
@@ -131,7 +131,7 @@ pub(crate) async fn stored(
 
 /// How to run them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manner<'a> {
+pub(crate) struct LegacyRunOptions<'a> {
     pub(crate) output: Output,
     /// Whether only to start them.
     pub(crate) skip_wait: bool,
@@ -149,8 +149,8 @@ pub(crate) struct Manner<'a> {
 pub(crate) async fn run(
     client: &Client,
     runnables: &[StoredRunnable],
-    mut wanted: Wanted,
-    Manner { output, skip_wait, junit, confirm, fail_fast, fail_on_flaky }: Manner<'_>,
+    mut wanted: RunOptions,
+    LegacyRunOptions { output, skip_wait, junit, confirm, fail_fast, fail_on_flaky }: LegacyRunOptions<'_>,
 ) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::listen();
     let (mut ended, mut reports) = (Vec::new(), Vec::new());
@@ -193,7 +193,7 @@ pub(crate) async fn run(
 async fn start(
     client: &Client,
     runnable: &StoredRunnable,
-    wanted: &mut Wanted,
+    wanted: &mut RunOptions,
 ) -> anyhow::Result<StartedRun> {
     loop {
         let started = if runnable.is_suite {
@@ -433,7 +433,7 @@ async fn definition(client: &Client, kind: Kind, id: &str) -> anyhow::Result<(St
 mod tests {
     use super::*;
 
-    fn check(paths: &[&str], files: &[&str], ids: &[&str], expected: Result<Asked, &str>) {
+    fn check(paths: &[&str], files: &[&str], ids: &[&str], expected: Result<RunSubject, &str>) {
         let flags = Flags {
             files: files.iter().map(PathBuf::from).collect(),
             ids: ids.iter().map(|id| (*id).to_owned()).collect(),
@@ -449,15 +449,15 @@ mod tests {
     #[test]
     fn the_form_of_the_original_is_told_from_our_own() {
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
-        let stored = |is_suite| Ok(Asked::Stored { ids: vec!["x".to_owned()], is_suite });
-        check(&["a.yaml", "b"], &[], &[], Ok(Asked::Paths(paths(&["a.yaml", "b"]))));
-        check(&["test"], &["a.yaml"], &[], Ok(Asked::Files(paths(&["a.yaml"]))));
-        check(&[], &["a.yaml"], &[], Ok(Asked::Files(paths(&["a.yaml"]))));
+        let stored = |is_suite| Ok(RunSubject::Stored { ids: vec!["x".to_owned()], is_suite });
+        check(&["a.yaml", "b"], &[], &[], Ok(RunSubject::Paths(paths(&["a.yaml", "b"]))));
+        check(&["test"], &["a.yaml"], &[], Ok(RunSubject::Files(paths(&["a.yaml"]))));
+        check(&[], &["a.yaml"], &[], Ok(RunSubject::Files(paths(&["a.yaml"]))));
         check(&["test"], &[], &["x"], stored(false));
         check(&["Transaction"], &[], &["x"], stored(true));
         // A folder of this name is there.
-        check(&["testsuite"], &[], &[], Ok(Asked::Paths(paths(&["testsuite"]))));
-        check(&["a.yaml"], &[], &["x"], Ok(Asked::Paths(paths(&["a.yaml"]))));
+        check(&["testsuite"], &[], &[], Ok(RunSubject::Paths(paths(&["testsuite"]))));
+        check(&["a.yaml"], &[], &["x"], Ok(RunSubject::Paths(paths(&["a.yaml"]))));
         check(
             &["test"],
             &[],

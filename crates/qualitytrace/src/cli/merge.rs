@@ -34,7 +34,7 @@ struct MergeOptions {
     /// Reports to write: junit, json, tap, html, markdown, github, each to a file or to standard output; several are
     /// separated by commas
     #[arg(long = "report", value_name = "FORMAT[=FILE],...", value_delimiter = ',')]
-    reports: Vec<reports::Wanted>,
+    reports: Vec<reports::ReportTarget>,
     /// Count a test that passed only after a retry as failed
     #[arg(long)]
     fail_on_flaky: bool,
@@ -59,7 +59,7 @@ pub(crate) fn report(options: &Options) -> anyhow::Result<Exit> {
         wanted.write(&all, took)?;
     }
     let summary = report::pretty::summary(&all, took);
-    if options.reports.iter().any(reports::Wanted::takes_output) {
+    if options.reports.iter().any(reports::ReportTarget::takes_output) {
         terminal::err(&summary);
     } else {
         terminal::out(&summary);

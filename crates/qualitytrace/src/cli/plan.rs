@@ -17,11 +17,11 @@ use super::confirm;
 use super::files::ids::IdWriter;
 use super::files::references::{self, step_path};
 use super::files::{self, File, NoDefinition};
-use super::follow::{self, Halt, RunContext, SeriesEnd};
+use super::follow::{self, FailFast, RunContext, SeriesEnd};
 use super::interrupt::Interrupt;
 use super::parallel::{TriggerLimit, UnderWay};
 use super::selection::{self, Candidate};
-use crate::client::{Client, Wanted};
+use crate::client::{Client, RunOptions};
 use crate::report::progress::Progress;
 use crate::report::{Level, Source, TestReport, visible};
 use crate::terminal;
@@ -62,7 +62,7 @@ struct FoundSuite {
 
 /// How long the server of a run stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stay {
+pub(crate) enum ServerLifetime {
     /// It ends with the run.
     Run,
     /// It can be looked at after the run: reports name addresses of its page.
@@ -73,7 +73,7 @@ pub(crate) enum Stay {
 
 /// How to run a plan.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct PlanOptions {
     /// Limit on concurrent triggers.
     pub(crate) parallel: usize,
     /// How long failures by absence are checked again; `None` leaves it to the polling profiles.
@@ -81,7 +81,7 @@ pub(crate) struct Manner {
     /// Whether nothing new begins after a test that did not pass.
     pub(crate) fail_fast: bool,
     /// How long the server stays.
-    pub(crate) stay: Stay,
+    pub(crate) stay: ServerLifetime,
     /// How much is shown of tests as they end.
     pub(crate) level: Level,
 }
@@ -262,18 +262,18 @@ impl Plan {
     pub(crate) async fn run(
         &self,
         client: &Client,
-        wanted: &Wanted,
-        manner: Manner,
+        wanted: &RunOptions,
+        manner: PlanOptions,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Vec<TestReport>> {
         let suites = || self.suites.iter().filter(|suite| suite.is_selected);
         let steps = suites().map(|suite| suite::Plan::of(&suite.suite).steps.len());
         let progress = &Progress::start(steps.sum::<usize>() + self.alone().count(), manner.level);
         let limit = &TriggerLimit::new(manner.parallel);
-        let halt = &Halt::new(manner.fail_fast);
+        let halt = &FailFast::new(manner.fail_fast);
         let ids = IdWriter::default();
-        let ids = (manner.stay == Stay::Lasting).then_some(&ids);
-        let has_page = manner.stay != Stay::Run && client.has_page().await;
+        let ids = (manner.stay == ServerLifetime::Lasting).then_some(&ids);
+        let has_page = manner.stay != ServerLifetime::Run && client.has_page().await;
         let context = RunContext { client, wanted, progress, interrupt, limit, halt, has_page };
         let suites = suites().map(|suite| self.run_suite(suite, context, ids).boxed());
         let tests = self.alone().map(|test| self.run_test(test, context, ids).boxed());

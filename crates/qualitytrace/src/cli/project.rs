@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::{ArgMatches, Command, CommandFactory as _};
 use qualitytrace_config::{
-    Diagnostic, File, Given, Kind, Leaf, Macros, Origin, Report, Severity, Value, same_key,
+    Diagnostic, File, KeyedValue, Kind, Leaf, Macros, Origin, Report, Severity, Value, same_key,
 };
 use qualitytrace_server::config::{
     Config, FoundProject, Inputs, Listen, Row, SAFE_DIRECTORY, TrustedOwners, project_file,
@@ -100,7 +100,7 @@ impl Project {
     }
 
     fn take(&mut self, leaf: Leaf, run: &Command, report: &mut Report) {
-        let given = Given { key: leaf.key, value: leaf.value, base: Some(self.folder()) };
+        let given = KeyedValue { key: leaf.key, value: leaf.value, base: Some(self.folder()) };
         let Some((_, rest)) = given.key.split_once('.') else {
             let is_empty = matches!(&given.value.kind, Kind::Null | Kind::Map(_));
             if !is_empty {
@@ -241,14 +241,14 @@ fn is_of_section(key: &str) -> bool {
     same_key(key.split('.').next().unwrap_or_default(), SECTION)
 }
 
-fn resolved(given: &Given, report: &mut Report) -> Option<Value> {
+fn resolved(given: &KeyedValue, report: &mut Report) -> Option<Value> {
     let variable = |name: &str| std::env::var(name).ok();
     let macros = Macros { variable: &variable, file: &regular::read_text };
     given.resolve(macros, report)
 }
 
 /// A variable with its value. Reports what is none.
-fn variable(given: &Given, name: Option<String>, report: &mut Report) -> Option<(String, String)> {
+fn variable(given: &KeyedValue, name: Option<String>, report: &mut Report) -> Option<(String, String)> {
     match (name, resolved(given, report)?) {
         (Some(name), Value::Text(value)) => Some((name, value)),
         (Some(name), Value::Nothing) => Some((name, String::new())),
@@ -262,7 +262,7 @@ fn variable(given: &Given, name: Option<String>, report: &mut Report) -> Option<
 }
 
 /// The texts of a value, each as its flag takes it. Reports a value of another shape.
-fn texts(given: &Given, key: &Key, below: Option<&str>, report: &mut Report) -> Option<Vec<String>> {
+fn texts(given: &KeyedValue, key: &Key, below: Option<&str>, report: &mut Report) -> Option<Vec<String>> {
     let has_nested = match &given.value.kind {
         Kind::List(items) => items.iter().any(|item| !matches!(item.kind, Kind::Scalar(_))),
         Kind::Null | Kind::Scalar(_) | Kind::Map(_) => false,
@@ -286,7 +286,7 @@ fn texts(given: &Given, key: &Key, below: Option<&str>, report: &mut Report) -> 
 }
 
 /// Reports a key that the section does not have.
-fn unknown(given: &Given, name: &str, report: &mut Report) {
+fn unknown(given: &KeyedValue, name: &str, report: &mut Report) {
     if let Some(flag) = NOT_IN_FILE.iter().find(|flag| same_key(flag, name)) {
         let message = format!("`{}` is no setting of a project", given.key);
         report.error(&given.value.origin, &given.key, message, Some(format!("give it as `--{flag}`")));

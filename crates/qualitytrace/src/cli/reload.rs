@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use qualitytrace_server::config::{Inputs, Kept, Resolved, Row};
+use qualitytrace_server::config::{Inputs, Resolved, Row, UnchangedSetting};
 use qualitytrace_server::server::Server;
 use qualitytrace_telemetry::Telemetry;
 use qualitytrace_telemetry::config::{Config, Severity};
@@ -80,12 +80,12 @@ fn watch(file: &Path, sender: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
 
 /// A text of the file, and since when it is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Found {
+struct FileText {
     text: String,
     since: Instant,
 }
 
-impl Found {
+impl FileText {
     /// The state after reading the file: `None` while its text is the current one, or is empty, which is how a file
     /// begins that is being written.
     fn look(
@@ -127,12 +127,12 @@ impl Running {
 
     /// Applies every change until the server ends.
     pub(crate) async fn follow(mut self, mut changes: Changes, server: &Server, telemetry: &Telemetry) {
-        let mut found: Option<Found> = None;
+        let mut found: Option<FileText> = None;
         loop {
-            let asked = changes.next(found.as_ref().map(Found::rests_at)).await;
+            let asked = changes.next(found.as_ref().map(FileText::rests_at)).await;
             let text = self.inputs.file.as_ref().and_then(text);
             let now = Instant::now();
-            found = Found::look(found, text, self.text.as_ref(), now);
+            found = FileText::look(found, text, self.text.as_ref(), now);
             let rested = found.take_if(|found| asked || found.rests_at() <= now);
             if !asked && rested.is_none() {
                 continue;
@@ -182,7 +182,7 @@ impl Running {
 
     /// Compares with the new settings: returns those that change now and those that need a restart. Kept ones are left
     /// out.
-    fn compare(&mut self, resolved: &Resolved, kept: &[Kept]) -> (Vec<String>, Vec<String>) {
+    fn compare(&mut self, resolved: &Resolved, kept: &[UnchangedSetting]) -> (Vec<String>, Vec<String>) {
         let (mut applied, mut waiting) = (Vec::new(), Vec::new());
         let follows = |row: &Row| !kept.iter().any(|kept| kept.covers(&row.key));
         let rows = self.rows.iter_mut().zip(&resolved.rows);
@@ -220,9 +220,9 @@ mod tests {
     fn a_text_counts_when_it_has_stayed_the_same_for_a_while() {
         let start = Instant::now();
         let counts = "old".to_owned();
-        let look = |before: Option<Found>, text: Option<&str>, at: u64| {
+        let look = |before: Option<FileText>, text: Option<&str>, at: u64| {
             let now = start + Duration::from_millis(at);
-            let found = Found::look(before, text.map(ToOwned::to_owned), Some(&counts), now);
+            let found = FileText::look(before, text.map(ToOwned::to_owned), Some(&counts), now);
             let rests = found.as_ref().is_some_and(|found| found.rests_at() <= now);
             (found, rests)
         };

@@ -22,7 +22,7 @@ pub(crate) struct Options {
     /// Write more reports: junit, json, tap, html, markdown, github, each to a file or to standard output; several are
     /// separated by commas
     #[arg(long = "report", value_name = "FORMAT[=FILE],...", value_delimiter = ',')]
-    reports: Vec<Wanted>,
+    reports: Vec<ReportTarget>,
     /// Whether they are those of the project file.
     #[arg(skip)]
     pub(crate) are_of_project: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Options {
 impl Options {
     /// Whether standard output belongs to one of them.
     pub(crate) fn take_output(&self) -> bool {
-        self.reports.iter().any(Wanted::takes_output)
+        self.reports.iter().any(ReportTarget::takes_output)
     }
 
     /// Fails if a file cannot be written, as far as that can be checked beforehand.
@@ -39,7 +39,7 @@ impl Options {
         if let Some(file) = &self.junit {
             files::require_writable(file).with_context(|| format!("--junit {}", file.display()))?;
         }
-        self.reports.iter().try_for_each(Wanted::require_writable)
+        self.reports.iter().try_for_each(ReportTarget::require_writable)
     }
 
     /// Fails on reports that do not go with Tracetest's result text. Those of the project file are meant for its other
@@ -59,7 +59,7 @@ impl Options {
 
     /// Writes all of them; returns what could not be written.
     pub(crate) fn write(&self, reports: &[TestReport], took: Duration) -> Vec<anyhow::Error> {
-        let junit = self.junit.clone().map(Wanted::junit);
+        let junit = self.junit.clone().map(ReportTarget::junit);
         let wanted = self.reports.iter().chain(&junit);
         wanted.filter_map(|wanted| wanted.write(reports, took).err()).collect()
     }
@@ -67,7 +67,7 @@ impl Options {
 
 /// A report to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct ReportTarget {
     format: Format,
     /// `None` for standard output.
     file: Option<PathBuf>,
@@ -92,7 +92,7 @@ const FORMATS: [(&str, Format); 6] = [
     ("github", Format::Github),
 ];
 
-impl FromStr for Wanted {
+impl FromStr for ReportTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -108,7 +108,7 @@ impl FromStr for Wanted {
     }
 }
 
-impl Wanted {
+impl ReportTarget {
     /// A JUnit report.
     const fn junit(file: PathBuf) -> Self {
         Self { format: Format::Junit, file: Some(file) }

@@ -13,7 +13,7 @@ use clap::{ArgMatches, Args};
 use qualitytrace_core::gates::Gate;
 use qualitytrace_server::server::Server;
 
-use self::of_project::{Gives, OfProject};
+use self::of_project::{Gives, ProjectSettings};
 use self::own_server::{OtlpOptions, own_server};
 use self::windows::{Windows, seconds_or_duration};
 use super::Exit;
@@ -22,20 +22,20 @@ use super::files::{self, File};
 use super::interrupt::Interrupt;
 use super::last_run;
 use super::learned;
-use super::legacy::{self, Asked};
+use super::legacy::{self, RunSubject};
 use super::metadata;
 use super::own_token::{self, OwnToken};
-use super::plan::{Manner, Plan, Stay, StoredRunnable};
+use super::plan::{Plan, PlanOptions, ServerLifetime, StoredRunnable};
 use super::project::Project;
 use super::reports;
 use super::resource;
 use super::selection;
 use super::serve::start_logging;
 use super::target::{NamedServer, Output, Target};
-use super::variables::{self, Given};
+use super::variables::{self, VariableArguments};
 use super::with::{self, System};
 use crate::client::contact::RECONNECT_TIMEOUT;
-use crate::client::{Client, Wanted};
+use crate::client::{Client, RunOptions};
 use crate::report::{self, Level, Outcome, TestReport};
 use crate::terminal;
 
@@ -45,7 +45,7 @@ pub(crate) struct Options {
     #[arg(value_name = "FILE|DIR|GLOB")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
-    project: OfProject,
+    project: ProjectSettings,
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
@@ -171,7 +171,7 @@ impl Options {
     }
 
     /// What is to be run. Fails on flags that do not fit together.
-    fn asked(&self) -> anyhow::Result<Asked> {
+    fn asked(&self) -> anyhow::Result<RunSubject> {
         let asked = self.legacy.asked(&self.paths, Path::exists);
         let mut wrong = asked.as_ref().err().cloned().unwrap_or_default();
         if self.legacy.skip_result_wait && self.reports.junit.is_some() {
@@ -251,12 +251,12 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
     if let Some(server) = &server {
         options.require_own_server(server)?;
     }
-    if matches!((&asked, &server), (Asked::Stored { .. }, _) | (Asked::Files(_), Some(_))) {
+    if matches!((&asked, &server), (RunSubject::Stored { .. }, _) | (RunSubject::Files(_), Some(_))) {
         options.reports.require_only_junit()?;
     }
     let given = options.variables.read()?;
     match (asked, server) {
-        (Asked::Stored { ids, is_suite }, server) => {
+        (RunSubject::Stored { ids, is_suite }, server) => {
             let client = match server {
                 Some(server) => server.client,
                 None => options.target.client()?,
@@ -266,10 +266,10 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
             let wanted = wanted(&options, set.as_deref(), given, &[], &client, false).await?;
             run_stored(&options, &client, &stored, wanted).await
         }
-        (Asked::Files(files), Some(server)) => {
+        (RunSubject::Files(files), Some(server)) => {
             Box::pin(run_files(&options, given, &files, &server.client)).await
         }
-        (Asked::Files(paths) | Asked::Paths(paths), server) => {
+        (RunSubject::Files(paths) | RunSubject::Paths(paths), server) => {
             if options.legacy.skip_result_wait {
                 bail!("--skip-result-wait goes with -f FILE and a server that outlives this command");
             }
@@ -281,7 +281,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
 /// Runs files on a server, with the result text of Tracetest.
 async fn run_files(
     options: &Options,
-    given: Given,
+    given: VariableArguments,
     files: &[PathBuf],
     client: &Client,
 ) -> anyhow::Result<Exit> {
@@ -311,9 +311,9 @@ async fn run_stored(
     options: &Options,
     client: &Client,
     stored: &[StoredRunnable],
-    wanted: Wanted,
+    wanted: RunOptions,
 ) -> anyhow::Result<Exit> {
-    let manner = legacy::Manner {
+    let manner = legacy::LegacyRunOptions {
         output: options.target.output.unwrap_or(Output::Pretty),
         skip_wait: options.legacy.skip_result_wait,
         junit: options.reports.junit.as_deref(),
@@ -327,7 +327,7 @@ async fn run_stored(
 /// Runs files and folders, with our own report, on the named server or on one that is started for them.
 async fn run_paths(
     options: &Options,
-    given: Given,
+    given: VariableArguments,
     paths: &[PathBuf],
     named: Option<NamedServer>,
 ) -> anyhow::Result<Exit> {
@@ -370,11 +370,11 @@ async fn run_paths(
             return Err(error);
         }
     };
-    let manner = Manner {
+    let manner = PlanOptions {
         parallel: options.parallel,
         confirm: options.confirm,
         fail_fast: options.selection.fail_fast,
-        stay: if server.is_none() { Stay::Lasting } else { Stay::Run },
+        stay: if server.is_none() { ServerLifetime::Lasting } else { ServerLifetime::Run },
         level: options.level(),
     };
     let reports = plan.run(&client, &wanted, manner, &interrupt).await;
@@ -454,11 +454,11 @@ async fn start_system(options: &Options, server: &Server) -> anyhow::Result<Syst
 async fn wanted(
     options: &Options,
     set: Option<&str>,
-    given: Given,
+    given: VariableArguments,
     files: &[File],
     client: &Client,
     is_own: bool,
-) -> anyhow::Result<Wanted> {
+) -> anyhow::Result<RunOptions> {
     let beside = Beside::of(files)?;
     let (variable_set, variable_set_id) = match beside.chosen_set(set)? {
         ChosenSet::None => (None, None),
@@ -483,7 +483,7 @@ async fn wanted(
         options.windows.put_into(&mut profile, of_tests);
         settings.polling_profile = Some(profile);
     }
-    Ok(Wanted {
+    Ok(RunOptions {
         variables: given.plain,
         secrets: given.secret,
         variable_set,

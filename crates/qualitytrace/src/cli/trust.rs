@@ -17,7 +17,7 @@ use crate::terminal;
 /// Fails unless the user has confirmed that a project file starts these commands, or does so now.
 pub(crate) fn require(project: &Path, commands: &[String]) -> anyhow::Result<()> {
     let file = project.canonicalize().unwrap_or_else(|_| project.to_owned());
-    let mut confirmed = Confirmed::read();
+    let mut confirmed = TrustedCommands::read();
     if commands.is_empty() || confirmed.has(&file, commands) {
         return Ok(());
     }
@@ -43,9 +43,9 @@ pub(crate) fn require(project: &Path, commands: &[String]) -> anyhow::Result<()>
 
 /// Project files and the commands that were confirmed for each.
 #[derive(Debug, Default)]
-struct Confirmed(BTreeMap<PathBuf, Vec<String>>);
+struct TrustedCommands(BTreeMap<PathBuf, Vec<String>>);
 
-impl Confirmed {
+impl TrustedCommands {
     /// Reads what was confirmed; nothing where that is unknown.
     fn read() -> Self {
         let text = path().and_then(|path| regular::read_text(&path).ok()).unwrap_or_default();

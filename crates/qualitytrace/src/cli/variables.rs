@@ -29,7 +29,7 @@ pub(crate) struct Options {
 
 /// The variables that were given.
 #[derive(Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct VariableArguments {
     /// Those of the project file, of other files and of flags: later ones count more.
     pub(crate) plain: Vec<(String, String)>,
     pub(crate) secret: Vec<(String, String)>,
@@ -38,7 +38,7 @@ pub(crate) struct Given {
 
 impl Options {
     /// Reads the files and the environment.
-    pub(crate) fn read(&self) -> anyhow::Result<Given> {
+    pub(crate) fn read(&self) -> anyhow::Result<VariableArguments> {
         let mut of_files = Vec::new();
         for file in &self.env_files {
             of_files.extend(read(file)?);
@@ -58,11 +58,11 @@ impl Options {
         }
         let flags = self.variables.iter().map(|Variable(name, value)| (name.clone(), value.clone()));
         let plain = self.of_project.iter().chain(&of_files).cloned().chain(flags).collect();
-        Ok(Given { plain, secret, of_files })
+        Ok(VariableArguments { plain, secret, of_files })
     }
 }
 
-impl Given {
+impl VariableArguments {
     /// The value of `${NAME}` in a definition file.
     pub(crate) fn value(&self, name: &str) -> Option<String> {
         let of_file =

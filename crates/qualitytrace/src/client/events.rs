@@ -61,7 +61,7 @@ impl Client {
         test: &str,
         run: u64,
         with_owed: bool,
-    ) -> impl Stream<Item = anyhow::Result<Seen>> + use<> {
+    ) -> impl Stream<Item = anyhow::Result<StreamItem>> + use<> {
         let ends =
             |event: &wire::Event| wire::fold::RunState::of(std::slice::from_ref(event)).completed.is_some();
         let owed = if with_owed { "?owed=true" } else { "" };
@@ -86,7 +86,7 @@ impl Client {
         &self,
         path: String,
         ends: fn(&wire::Event<W>) -> bool,
-    ) -> impl Stream<Item = anyhow::Result<Seen<W>>> + use<W> {
+    ) -> impl Stream<Item = anyhow::Result<StreamItem<W>>> + use<W> {
         let follower = Follower {
             client: self.clone(),
             path,
@@ -112,12 +112,12 @@ impl Client {
 
 /// What an event stream brings.
 #[derive(Debug)]
-pub(crate) enum Seen<W = wire::RunEventKind> {
+pub(crate) enum StreamItem<W = wire::RunEventKind> {
     Event(wire::Event<W>),
     Owed(Owed),
 }
 
-impl<W> Seen<W> {
+impl<W> StreamItem<W> {
     /// The event, if it is one.
     pub(crate) fn event(self) -> Option<wire::Event<W>> {
         match self {
@@ -175,7 +175,7 @@ struct Follower<W> {
 
 impl<W: DeserializeOwned> Follower<W> {
     /// The next event; `None` at the end.
-    async fn next(&mut self) -> anyhow::Result<Option<Seen<W>>> {
+    async fn next(&mut self) -> anyhow::Result<Option<StreamItem<W>>> {
         loop {
             let lines = match &mut self.lines {
                 Some(lines) => lines,
@@ -184,7 +184,7 @@ impl<W: DeserializeOwned> Follower<W> {
             match lines.next_data().await {
                 Ok(Some(data)) if data.starts_with(OWED) => {
                     let owed = answer::decoded(data.as_bytes(), MESSAGE, "an event")?;
-                    return Ok(Some(Seen::Owed(owed)));
+                    return Ok(Some(StreamItem::Owed(owed)));
                 }
                 Ok(Some(data)) => {
                     self.length += data.len() + EVENT_OVERHEAD;
@@ -194,7 +194,7 @@ impl<W: DeserializeOwned> Follower<W> {
                     let event: wire::Event<W> = answer::decoded(data.as_bytes(), EVENT, "an event")?;
                     (self.seen, self.empty, self.pauses) = (event.seq, 0, Pauses::default());
                     self.has_ended |= (self.ends)(&event);
-                    return Ok(Some(Seen::Event(event)));
+                    return Ok(Some(StreamItem::Event(event)));
                 }
                 _ if self.has_ended => return Ok(None),
                 // A server that shuts down ends its streams, too.

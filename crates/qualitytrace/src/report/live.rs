@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use qualitytrace_server::wire::RunEventKind;
 
 use super::visible;
-use crate::client::events::{Owed, Seen};
+use crate::client::events::{Owed, StreamItem};
 use crate::terminal::{columns, counted};
 
 /// How many running tests are shown; the rest is counted.
@@ -47,10 +47,10 @@ pub(super) enum Stage {
 
 impl Stage {
     /// The stage after a message of the server; `None` when it is the same.
-    pub(super) fn after(&self, seen: &Seen, now: Instant) -> Option<Self> {
+    pub(super) fn after(&self, seen: &StreamItem, now: Instant) -> Option<Self> {
         let event = match seen {
-            Seen::Owed(owed) => return Some(Self::of_owed(owed, now)),
-            Seen::Event(event) => event,
+            StreamItem::Owed(owed) => return Some(Self::of_owed(owed, now)),
+            StreamItem::Event(event) => event,
         };
         match &event.what {
             RunEventKind::Triggering { .. } => Some(Self::Triggered),
@@ -142,9 +142,9 @@ mod tests {
         let owed = r#"{"what":"owed","at":"1000000000","spans":12,"quietUntil":"1100000000","unnamedDebts":1,
             "debts":[{"kind":"answer","text":"the answer of `payment`\nto a call","since":"0","until":"4200000000"},
                      {"kind":"root","text":"the root","since":"0","until":"2000000000"}]}"#;
-        let owed = Seen::Owed(serde_json::from_str(owed).unwrap());
-        let event = |what| Seen::Event(wire::Event { seq: 1, at: 1, what });
-        let after = |stage: Stage, seen: &Seen| stage.after(seen, now).unwrap_or(stage);
+        let owed = StreamItem::Owed(serde_json::from_str(owed).unwrap());
+        let event = |what| StreamItem::Event(wire::Event { seq: 1, at: 1, what });
+        let after = |stage: Stage, seen: &StreamItem| stage.after(seen, now).unwrap_or(stage);
         let waiting = after(
             Stage::Triggered,
             &event(RunEventKind::Waiting { quiet: 1, settle: 1, timeout: 1, confirm: None }),
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_test_goes_through_its_stages() {
         let now = Instant::now();
-        let event = |what| Seen::Event(wire::Event { seq: 1, at: 1, what });
+        let event = |what| StreamItem::Event(wire::Event { seq: 1, at: 1, what });
         let triggering = event(RunEventKind::Triggering { span_id: String::new() });
         assert_eq!(Stage::Queued.after(&triggering, now), Some(Stage::Triggered));
         assert_eq!(Stage::Queued.after(&event(RunEventKind::Judging), now), Some(Stage::Judging));

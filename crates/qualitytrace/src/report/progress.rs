@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::level::Level;
 use super::live::{Running, Stage, frame};
 use super::{TestReport, pretty};
-use crate::client::events::Seen;
+use crate::client::events::StreamItem;
 use crate::terminal::{out, redraw, style};
 
 /// How often the running tests are drawn again.
@@ -90,7 +90,7 @@ impl Progress {
     }
 
     /// Takes note of a message about a running test; it is shown with the next drawing.
-    pub(crate) fn note(&self, name: &str, seen: &Seen) {
+    pub(crate) fn note(&self, name: &str, seen: &StreamItem) {
         let mut state = self.state();
         if let Some(running) = state.running.iter_mut().find(|running| running.name == name)
             && let Some(stage) = running.stage.after(seen, Instant::now())

@@ -8,13 +8,13 @@ use qualitytrace_testing::{DEADLINE, eventually};
 use crate::kill::fresh_database;
 use crate::late_spans_load::client::{Client, Events, Started};
 use crate::late_spans_load::program::Served;
-use crate::late_spans_load::system::{Leaf, Manner, System};
+use crate::late_spans_load::system::{Deliveries, Leaf, System};
 use crate::program;
 
 const RUNS: usize = 100;
 /// With this window, spans come early enough for a first run to get the right verdict.
 const SETTLE: &str = "3s";
-const MANNER: Manner = Manner { delay: Duration::from_millis(400), leaf: Leaf::Comes };
+const MANNER: Deliveries = Deliveries { delay: Duration::from_millis(400), leaf: Leaf::Comes };
 
 /// Two servers on a new database, and a system that delivers to both; `None` without PostgreSQL.
 async fn two_servers(arguments: &[&str]) -> Option<(Served, Served, System)> {

@@ -6,14 +6,14 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
-use crate::late_spans_load::system::{Leaf, Manner, System};
+use crate::late_spans_load::system::{Deliveries, Leaf, System};
 use crate::program;
 
 #[tokio::test]
 async fn the_next_run_knows_what_this_one_learned() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let port = qualitytrace_testing::port();
-    let manner = Manner { delay: Duration::from_millis(100), leaf: Leaf::Comes };
+    let manner = Deliveries { delay: Duration::from_millis(100), leaf: Leaf::Comes };
     let system = System::start(vec![format!("http://127.0.0.1:{port}")], manner).await;
     let folder = tempfile::tempdir().unwrap();
     let (test, learned) = (folder.path().join("test.yaml"), folder.path().join("learned.json"));

@@ -28,18 +28,18 @@ const NO_INVOICE: Variable = ("orders", "BUG", "no-invoice");
 const TOO_MANY: Variable = ("stock", "BUG", "n-plus-one");
 
 /// The result of a run of the program.
-struct Came {
+struct ProgramRun {
     code: Option<i32>,
     text: String,
 }
 
 /// Runs a test of `examples/node` as a user does.
-async fn run(fleet: &Fleet, test: &str, arguments: &[&str]) -> Came {
+async fn run(fleet: &Fleet, test: &str, arguments: &[&str]) -> ProgramRun {
     run_on(fleet, "orders", &examples().join("node/tests").join(test), arguments).await
 }
 
 /// Runs a test of the service that it calls.
-async fn run_on(fleet: &Fleet, called: &str, test: &Path, arguments: &[&str]) -> Came {
+async fn run_on(fleet: &Fleet, called: &str, test: &Path, arguments: &[&str]) -> ProgramRun {
     let address = format!("{}={}", called.to_uppercase(), fleet.url(called));
     let output = Command::new(program())
         // The project file would start the services itself.
@@ -50,7 +50,7 @@ async fn run_on(fleet: &Fleet, called: &str, test: &Path, arguments: &[&str]) ->
         .await
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    Came { code: output.status.code(), text: text.into_owned() }
+    ProgramRun { code: output.status.code(), text: text.into_owned() }
 }
 
 /// How sentences about a silent service, whose spans may be missing, continue.
@@ -63,7 +63,7 @@ const SILENT: [&str; 6] = [
     "may still work on this request",
 ];
 
-impl Came {
+impl ProgramRun {
     /// Checks that the verdict is right, or inconclusive with a sentence about one of these services.
     fn is_not_wrong(&self, what: &str, has_bug: bool, silent: &[&str]) {
         println!("{what}: {}", self.name());

@@ -7,14 +7,15 @@ use futures_util::future::join_all;
 
 use crate::late_spans_load::client::Client;
 use crate::late_spans_load::program::Served;
-use crate::late_spans_load::system::{Leaf, Manner, System};
+use crate::late_spans_load::system::{Deliveries, Leaf, System};
 use crate::late_spans_load::waiting::{Load, Tally, measure};
 use crate::program;
 
 async fn start(leaf: Leaf) -> (Served, Client, System) {
     let server = Served::start(program(), "sqlite::memory:", &[]).await;
     let client = Client::new(server.url(""));
-    let system = System::start(vec![server.url("")], Manner { delay: Duration::from_secs(3), leaf }).await;
+    let system =
+        System::start(vec![server.url("")], Deliveries { delay: Duration::from_secs(3), leaf }).await;
     (server, client, system)
 }
 

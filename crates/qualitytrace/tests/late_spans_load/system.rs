@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// How spans are delivered.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct Deliveries {
     /// The longest time between the end of a span and its delivery.
     pub(crate) delay: Duration,
     /// What happens to the last leaf.
@@ -58,7 +58,7 @@ pub(crate) struct System {
 
 #[derive(Debug)]
 struct Shared {
-    manner: Manner,
+    manner: Deliveries,
     /// Servers for deliveries, chosen at random.
     servers: Vec<String>,
     client: reqwest::Client,
@@ -75,7 +75,7 @@ struct Order {
 
 impl System {
     /// Starts it on a free port. It delivers to any of these servers.
-    pub(crate) async fn start(servers: Vec<String>, manner: Manner) -> Self {
+    pub(crate) async fn start(servers: Vec<String>, manner: Deliveries) -> Self {
         let shared = Arc::new(Shared {
             manner,
             servers,

@@ -93,7 +93,7 @@ struct Expected {
 
 /// What a command line gave.
 #[derive(Debug)]
-struct Given {
+struct CommandOutput {
     exit: i32,
     stdout: String,
     stderr: String,
@@ -187,7 +187,12 @@ fn pattern_of(pattern: &str) -> Regex {
 }
 
 /// What differs and should not.
-fn compared(desk: &Desk, transcript: &Transcript, given: &Given, known: &[&Difference]) -> Vec<String> {
+fn compared(
+    desk: &Desk,
+    transcript: &Transcript,
+    given: &CommandOutput,
+    known: &[&Difference],
+) -> Vec<String> {
     let mut wrong = Vec::new();
     let exit = known.iter().find_map(|known| known.expect.exit).unwrap_or(transcript.exit_code);
     if exit != given.exit {
@@ -290,7 +295,7 @@ impl Desk {
             .replace(&here, "$PWD")
     }
 
-    async fn given(&self, transcript: &Transcript) -> Given {
+    async fn given(&self, transcript: &Transcript) -> CommandOutput {
         let mut command = Command::new(&self.program);
         command
             .args(transcript.args.iter().map(|argument| self.ours(argument)))
@@ -313,6 +318,6 @@ impl Desk {
         let output = command.output().await.unwrap();
         let text = |bytes: &[u8]| self.recorded(&String::from_utf8_lossy(bytes));
         let exit = output.status.code().unwrap_or(-1);
-        Given { exit, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+        CommandOutput { exit, stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 }

@@ -5,7 +5,7 @@ use crate::assist::standing::is_random;
 use crate::definition::secrets::MASK;
 use crate::judge::assert_once;
 use crate::lang::{
-    Field, FieldValue, Generator, Surroundings, TraceIndex, Variables, parse_assertion, quote,
+    EvaluationScope, Field, FieldValue, Generator, TraceIndex, Variables, parse_assertion, quote,
 };
 use crate::names;
 use crate::time::{Timestamp, exact_duration};
@@ -212,7 +212,7 @@ fn members(left: &str, text: &str) -> Vec<Proposal> {
 /// Keeps the assertions that hold for the span, each once.
 fn holding(scene: &TraceIndex<'_>, at: usize, proposals: Vec<Proposal>) -> Vec<Proposal> {
     let variables = Variables::new();
-    let surroundings = Surroundings {
+    let surroundings = EvaluationScope {
         trace: Some(scene.trace),
         span: Some(at),
         selection: Some(&[at]),

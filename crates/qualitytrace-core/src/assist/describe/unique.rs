@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::{equals, one_step, step};
 use crate::assist::complete::written_name;
-use crate::assist::standing::{Standing, is_random, standing};
+use crate::assist::standing::{AttributeRank, is_random, standing};
 use crate::definition::secrets::MASK;
 use crate::lang::ast::{
     Chain, Clause, Combinator, Comparator, Condition, Literal, Pseudo, Selector, SourceRange, Test,
@@ -48,7 +48,7 @@ struct Search<'s, 't> {
 
 /// A condition that a span satisfies.
 struct Candidate {
-    standing: Standing,
+    standing: AttributeRank,
     clause: Clause,
     filter: Filter,
 }
@@ -150,20 +150,21 @@ impl Search<'_, '_> {
     fn candidates(&self, at: usize) -> Vec<Candidate> {
         let span = self.scene.trace.span(at);
         let text = |name: &str, value: &str| equals(name, Literal::Text(value.to_owned()));
-        let name_standing = if is_random(&span.name) { Standing::Ordinary } else { Standing::Identity };
+        let name_standing =
+            if is_random(&span.name) { AttributeRank::Ordinary } else { AttributeRank::Identity };
         let mut clauses = Vec::new();
         if is_readable(&span.name) {
             clauses.push((name_standing, text("name", &span.name)));
         }
         if is_readable(span.service()) {
-            clauses.push((Standing::Identity, text("service.name", span.service())));
+            clauses.push((AttributeRank::Identity, text("service.name", span.service())));
         }
-        clauses.push((Standing::Identity, text("kind", span.kind.as_str())));
-        clauses.push((Standing::Identity, text("tracetest.span.type", special::span_type(span))));
+        clauses.push((AttributeRank::Identity, text("kind", span.kind.as_str())));
+        clauses.push((AttributeRank::Identity, text("tracetest.span.type", special::span_type(span))));
         for (name, value) in span.attributes.iter().take(MAX_ATTRIBUTES) {
             let standing = standing(name);
             let is_told = matches!(name, "service.name" | "tracetest.span.type");
-            if standing <= Standing::Ordinary
+            if standing <= AttributeRank::Ordinary
                 && !is_told
                 && is_readable(name)
                 && let Some(literal) = literal(value)
@@ -268,7 +269,7 @@ impl Search<'_, '_> {
         let mut tried: Vec<Clause> = Vec::new();
         for child in trace.children(at).take(MAX_BELOW) {
             let Some(best) = self.candidates(child).into_iter().next() else { continue };
-            if best.standing != Standing::Identity || tried.contains(&best.clause) {
+            if best.standing != AttributeRank::Identity || tried.contains(&best.clause) {
                 continue;
             }
             let mut parents: Vec<usize> = best

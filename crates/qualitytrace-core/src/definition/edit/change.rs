@@ -92,12 +92,12 @@ pub enum Change {
 }
 
 /// Why a change cannot be applied to a test.
-pub(super) enum Refused {
+pub(super) enum ChangeError {
     NoItem { what: &'static str, at: usize, count: usize },
     Invalid(&'static str),
 }
 
-impl Refused {
+impl ChangeError {
     /// Names the change.
     pub(super) fn of_change(self, change: usize) -> EditError {
         match self {
@@ -109,11 +109,11 @@ impl Refused {
 
 impl Change {
     /// Returns the test that the change makes of this one.
-    pub(super) fn applied(&self, test: &Test) -> Result<Test, Refused> {
+    pub(super) fn applied(&self, test: &Test) -> Result<Test, ChangeError> {
         let mut test = test.clone();
         match self {
             Self::Rename { name } if name.is_empty() => {
-                return Err(Refused::Invalid("the new name is empty"));
+                return Err(ChangeError::Invalid("the new name is empty"));
             }
             Self::Rename { name } => test.name.clone_from(name),
             Self::AddSpec { at, spec } => insert("spec", &mut test.specs, *at, valid_spec(spec)?)?,
@@ -150,10 +150,10 @@ impl Change {
     }
 }
 
-fn valid_spec(spec: &Spec) -> Result<Spec, Refused> {
+fn valid_spec(spec: &Spec) -> Result<Spec, ChangeError> {
     if spec.selector.is_empty() && spec.assertions.is_empty() {
         let why = "the spec has neither a `selector` nor `assertions`; give it one of them";
-        return Err(Refused::Invalid(why));
+        return Err(ChangeError::Invalid(why));
     }
     let name = spec.name.clone().filter(|name| !name.is_empty());
     let assertions: Result<_, _> =
@@ -161,40 +161,40 @@ fn valid_spec(spec: &Spec) -> Result<Spec, Refused> {
     Ok(Spec { name, assertions: assertions?, ..spec.clone() })
 }
 
-fn valid_assertion(assertion: &str) -> Result<Text, Refused> {
+fn valid_assertion(assertion: &str) -> Result<Text, ChangeError> {
     if assertion.is_empty() {
-        return Err(Refused::Invalid("the assertion is empty; write what must hold, or remove it"));
+        return Err(ChangeError::Invalid("the assertion is empty; write what must hold, or remove it"));
     }
     Ok(assertion.into())
 }
 
-fn valid_output(output: &Output) -> Result<Output, Refused> {
+fn valid_output(output: &Output) -> Result<Output, ChangeError> {
     if output.name.is_empty() || output.selector.is_empty() || output.value.is_empty() {
-        return Err(Refused::Invalid("an output needs a `name`, a `selector` and a `value`"));
+        return Err(ChangeError::Invalid("an output needs a `name`, a `selector` and a `value`"));
     }
     Ok(output.clone())
 }
 
-fn item<'t, T>(what: &'static str, items: &'t mut [T], at: usize) -> Result<&'t mut T, Refused> {
+fn item<'t, T>(what: &'static str, items: &'t mut [T], at: usize) -> Result<&'t mut T, ChangeError> {
     let count = items.len();
-    items.get_mut(at).ok_or(Refused::NoItem { what, at, count })
+    items.get_mut(at).ok_or(ChangeError::NoItem { what, at, count })
 }
 
-fn insert<T>(what: &'static str, items: &mut Vec<T>, at: Option<usize>, new: T) -> Result<(), Refused> {
+fn insert<T>(what: &'static str, items: &mut Vec<T>, at: Option<usize>, new: T) -> Result<(), ChangeError> {
     let (at, count) = (at.unwrap_or(items.len()), items.len());
     if at > count {
-        return Err(Refused::NoItem { what, at, count });
+        return Err(ChangeError::NoItem { what, at, count });
     }
     items.insert(at, new);
     Ok(())
 }
 
-fn remove<T>(what: &'static str, items: &mut Vec<T>, at: usize) -> Result<T, Refused> {
+fn remove<T>(what: &'static str, items: &mut Vec<T>, at: usize) -> Result<T, ChangeError> {
     item(what, items, at)?;
     Ok(items.remove(at))
 }
 
-fn relocate<T>(what: &'static str, items: &mut Vec<T>, at: usize, to: usize) -> Result<(), Refused> {
+fn relocate<T>(what: &'static str, items: &mut Vec<T>, at: usize, to: usize) -> Result<(), ChangeError> {
     item(what, items, to)?;
     let moved = remove(what, items, at)?;
     items.insert(to, moved);

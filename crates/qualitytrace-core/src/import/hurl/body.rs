@@ -62,7 +62,7 @@ impl<'t> Lines<'t> {
 }
 
 /// A body that was read.
-pub(super) struct Read {
+pub(super) struct ParsedBody {
     pub(super) body: Option<Body>,
     /// The type that its layout implies.
     pub(super) content_type: Option<&'static str>,
@@ -75,7 +75,7 @@ pub(super) fn begins(line: &str) -> bool {
 }
 
 /// Reads the body that begins with the next line that is neither blank nor a comment.
-pub(super) fn read(lines: &mut Lines<'_>, found: &mut Collection<'_>) -> Read {
+pub(super) fn read(lines: &mut Lines<'_>, found: &mut Collection<'_>) -> ParsedBody {
     let first = lines.peek_solid().unwrap_or_default();
     let indent = lines.line().map_or(0, |line| line.len() - line.trim_start().len());
     lines.skip(indent);
@@ -91,7 +91,7 @@ pub(super) fn read(lines: &mut Lines<'_>, found: &mut Collection<'_>) -> Read {
         let body = text_body(&Template::braces(&rest[..length], found), found);
         lines.skip(length);
         lines.skip_line();
-        return Read { body: Some(body), content_type: Some("application/json") };
+        return ParsedBody { body: Some(body), content_type: Some("application/json") };
     }
     if first.starts_with('<') {
         // XML ends with a blank line, or with the answer.
@@ -104,26 +104,26 @@ pub(super) fn read(lines: &mut Lines<'_>, found: &mut Collection<'_>) -> Read {
         }
         let body = text_body(&Template::braces(rest[..length].trim_end(), found), found);
         lines.skip(length.max(1));
-        return Read { body: Some(body), content_type: Some("application/xml") };
+        return ParsedBody { body: Some(body), content_type: Some("application/xml") };
     }
     lines.skip_line();
     let oneline = first.strip_prefix('`').and_then(|inner| inner.split_once('`'));
     if let Some((inner, _)) = oneline {
         let body = text_body(&Template::braces(inner, found), found);
-        return Read { body: Some(body), content_type: None };
+        return ParsedBody { body: Some(body), content_type: None };
     }
     if let Some(path) = first.strip_prefix("file,") {
         let path = path.trim_end_matches(';').trim();
         warn_of_file(path, found);
-        return Read { body: Some(Body::File(path_of(path).into())), content_type: None };
+        return ParsedBody { body: Some(Body::File(path_of(path).into())), content_type: None };
     }
     let encoding = first.split(',').next().unwrap_or_default();
     found.warn(format!("line {}: a body in {encoding} is not carried over", lines.number()));
-    Read { body: None, content_type: None }
+    ParsedBody { body: None, content_type: None }
 }
 
 /// A text between three backticks; the first line may name its language.
-fn multiline(body: &str, found: &mut Collection<'_>) -> Read {
+fn multiline(body: &str, found: &mut Collection<'_>) -> ParsedBody {
     let (language, text) = body.split_once('\n').unwrap_or(("", body));
     let content_type = match language.trim() {
         "json" => Some("application/json"),
@@ -135,12 +135,12 @@ fn multiline(body: &str, found: &mut Collection<'_>) -> Read {
             }
             let whole = serde_json::json!({ "query": query }).to_string();
             let body = text_body(&Template::braces(&whole, found), found);
-            return Read { body: Some(body), content_type: Some("application/json") };
+            return ParsedBody { body: Some(body), content_type: Some("application/json") };
         }
         _ => None,
     };
     let body = text_body(&Template::braces(text, found), found);
-    Read { body: Some(body), content_type }
+    ParsedBody { body: Some(body), content_type }
 }
 
 /// Returns the length of the JSON value that the text begins with; all of it if the value does not end.

@@ -2,7 +2,7 @@
 
 use super::Parser;
 use super::expression::is_blank;
-use super::trail::{TokenKind, Wanted};
+use super::trail::{SyntaxChoice, TokenKind};
 use crate::lang::ast::{Assertion, Claim, Comparator, Expr, ExprKind, Quantifier, Relation};
 use crate::lang::diagnostic::Diagnostic;
 
@@ -25,7 +25,7 @@ impl Parser<'_> {
 
     fn quantifier(&mut self) -> Quantifier {
         self.skip();
-        self.want(|| Wanted::Quantifier);
+        self.want(|| SyntaxChoice::Quantifier);
         let start = self.cursor.at;
         let quantifier = self.try_quantifier();
         if let Some(quantifier) = quantifier {
@@ -88,13 +88,13 @@ impl Parser<'_> {
 
     fn claim(&mut self) -> Option<Claim> {
         self.skip();
-        self.want(|| Wanted::Relation);
+        self.want(|| SyntaxChoice::Relation);
         if let Some(claim) = self.time_claim() {
             return claim;
         }
         let left = self.expression()?;
         self.skip();
-        self.want(|| Wanted::Comparator);
+        self.want(|| SyntaxChoice::Comparator);
         let start = self.cursor.at;
         if self.cursor.starts_with("==") {
             self.cursor.take_while(|c| c == '=');
@@ -111,7 +111,7 @@ impl Parser<'_> {
             self.token(TokenKind::Comparator, start);
             if let ExprKind::Attribute(name) = &left.kind {
                 self.skip();
-                self.want(|| Wanted::Compared(name.clone()));
+                self.want(|| SyntaxChoice::Compared(name.clone()));
             }
             let right = self.expression()?;
             return Some(Claim::Compare { left, comparator, right });

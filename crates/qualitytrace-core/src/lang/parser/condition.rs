@@ -2,14 +2,14 @@
 
 use super::Parser;
 use super::selector::{is_identifier_part, is_identifier_start};
-use super::trail::{TokenKind, Wanted};
+use super::trail::{SyntaxChoice, TokenKind};
 use crate::lang::ast::{Clause, Comparator, Condition, Name, SourceRange, Test};
 use crate::lang::diagnostic::Diagnostic;
 
 impl Parser<'_> {
     pub(super) fn conditions(&mut self) -> Condition {
         self.blanks();
-        self.want(|| Wanted::Condition);
+        self.want(|| SyntaxChoice::Condition);
         if self.cursor.peek().is_none_or(|c| c == ']') {
             return Condition::All(Vec::new());
         }
@@ -41,8 +41,8 @@ impl Parser<'_> {
                 break;
             }
             self.blanks();
-            self.want(|| Wanted::AfterCondition);
-            self.want(|| Wanted::Condition);
+            self.want(|| SyntaxChoice::AfterCondition);
+            self.want(|| SyntaxChoice::Condition);
             if let Some(start) = self.keyword("and") {
                 self.beyond(start);
                 continue;
@@ -92,7 +92,7 @@ impl Parser<'_> {
 
     pub(super) fn name(&mut self) -> Option<Name> {
         self.blanks();
-        self.want(|| Wanted::Condition);
+        self.want(|| SyntaxChoice::Condition);
         let start = self.cursor.at;
         if self.cursor.peek() == Some('"') {
             let text = self.selector_string();
@@ -136,7 +136,7 @@ impl Parser<'_> {
 
     pub(super) fn test(&mut self, name: &Name) -> Option<Test> {
         self.blanks();
-        self.want(|| Wanted::Test);
+        self.want(|| SyntaxChoice::Test);
         let start = self.cursor.at;
         if self.cursor.starts_with("==") {
             self.cursor.at += 2;

@@ -1,7 +1,7 @@
 //! The grammar of expressions.
 
 use super::Parser;
-use super::trail::{TokenKind, Wanted};
+use super::trail::{SyntaxChoice, TokenKind};
 use crate::lang::ast::{Aggregate, Comparator, Expr, ExprKind, Filter, Operator, Over, SourceRange};
 use crate::lang::diagnostic::Diagnostic;
 use crate::lang::print::is_attribute_character;
@@ -29,7 +29,7 @@ impl<'s> Parser<'s> {
         let mut filters = Vec::new();
         loop {
             self.skip();
-            self.want(|| Wanted::AfterValue);
+            self.want(|| SyntaxChoice::AfterValue);
             if !self.eat_token("|", TokenKind::Operator) {
                 break;
             }
@@ -56,7 +56,7 @@ impl<'s> Parser<'s> {
     fn filter(&mut self) -> Option<Filter> {
         self.part()?;
         self.skip();
-        self.want(|| Wanted::Filter);
+        self.want(|| SyntaxChoice::Filter);
         let name_at = self.cursor.at;
         let name = self.identifier();
         self.token(TokenKind::Filter, name_at);
@@ -141,7 +141,7 @@ impl<'s> Parser<'s> {
     pub(super) fn term(&mut self) -> Option<Expr> {
         self.part()?;
         self.skip();
-        self.want(|| Wanted::Term);
+        self.want(|| SyntaxChoice::Term);
         let start = self.cursor.at;
         let kind = match self.cursor.peek() {
             Some('"' | '\'') => ExprKind::Text(self.quoted()?),
@@ -180,14 +180,14 @@ impl<'s> Parser<'s> {
 
     fn word_term(&mut self, start: usize) -> Option<ExprKind> {
         if self.cursor.eat("attr:") {
-            self.want(|| Wanted::Attribute);
+            self.want(|| SyntaxChoice::Attribute);
             let name = self.attribute_name(start);
             self.token(TokenKind::Attribute, start);
             return name.map(ExprKind::Attribute);
         }
         for prefix in ["env:", "var:"] {
             if self.cursor.eat(prefix) {
-                self.want(|| Wanted::Variable);
+                self.want(|| SyntaxChoice::Variable);
                 let name = self.cursor.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
                 if name.is_empty() || name.starts_with('.') {
                     self.unexpected("expected-variable", "the name of a variable right after the colon");
@@ -261,7 +261,7 @@ impl<'s> Parser<'s> {
             return Some(ExprKind::Call { name: name.to_owned(), arguments });
         };
         self.skip();
-        self.want(|| Wanted::Step);
+        self.want(|| SyntaxChoice::Step);
         let over = if self.cursor.starts_with(")") {
             Over::Own(None)
         } else if self.at_word("span") {
@@ -279,7 +279,7 @@ impl<'s> Parser<'s> {
             Over::Selection { selector, .. } => {
                 let dot = self.cursor.at;
                 let attribute = if self.cursor.eat(".") {
-                    self.want(|| Wanted::Attribute);
+                    self.want(|| SyntaxChoice::Attribute);
                     let name = self.attribute_name(start);
                     self.token(TokenKind::Attribute, dot);
                     Some(name?)

@@ -2,7 +2,7 @@
 
 use super::Parser;
 use super::selector::{is_identifier_part, is_identifier_start};
-use super::trail::{TokenKind, Wanted};
+use super::trail::{SyntaxChoice, TokenKind};
 use crate::lang::ast::{Literal, Name};
 use crate::lang::diagnostic::{Diagnostic, nearest};
 use crate::lang::vocabulary;
@@ -11,7 +11,7 @@ use crate::time;
 impl<'s> Parser<'s> {
     pub(super) fn literal(&mut self, name: &Name) -> Option<Literal> {
         self.blanks();
-        self.want(|| Wanted::Value(name.clone()));
+        self.want(|| SyntaxChoice::Value(name.clone()));
         let start = self.cursor.at;
         let literal = match self.cursor.peek() {
             Some('"') => {

@@ -1,7 +1,7 @@
 //! The grammar of selectors: steps, combinators and pseudo-classes.
 
 use super::Parser;
-use super::trail::{TokenKind, Wanted};
+use super::trail::{SyntaxChoice, TokenKind};
 use crate::lang::ast::{Chain, Combinator, Pseudo, Selector, Step};
 use crate::lang::diagnostic::{Diagnostic, nearest};
 use crate::lang::limits::MAX_DEPTH;
@@ -36,7 +36,7 @@ impl Parser<'_> {
         }
         let mut after_comma = false;
         loop {
-            self.want(|| Wanted::Step);
+            self.want(|| SyntaxChoice::Step);
             if !self.at_word("span") {
                 if after_comma {
                     self.unexpected("expected-selector", "`span[` after the comma");
@@ -60,14 +60,14 @@ impl Parser<'_> {
         let mut rest = Vec::new();
         loop {
             self.blanks();
-            self.want(|| Wanted::AfterStep);
-            self.want(|| Wanted::Step);
+            self.want(|| SyntaxChoice::AfterStep);
+            self.want(|| SyntaxChoice::Step);
             let start = self.cursor.at;
             let combinator = self.combinator();
             if combinator != Combinator::Descendant {
                 self.beyond(start);
                 self.blanks();
-                self.want(|| Wanted::Step);
+                self.want(|| SyntaxChoice::Step);
                 if !self.at_word("span") {
                     self.unexpected("expected-selector", "`span[` after this sign");
                     break;
@@ -169,7 +169,7 @@ impl Parser<'_> {
 
     pub(super) fn pseudo(&mut self) -> Option<Pseudo> {
         self.blanks();
-        self.want(|| Wanted::PseudoClass);
+        self.want(|| SyntaxChoice::PseudoClass);
         let start = self.cursor.at;
         if !self.cursor.eat(":") {
             return None;

@@ -59,7 +59,7 @@ pub enum TokenKind {
 
 /// What could stand at a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum SyntaxChoice {
     /// `span[`.
     Step,
     /// A combinator or a comma, behind a step.
@@ -94,7 +94,7 @@ pub(crate) enum Wanted {
     Filter,
 }
 
-impl Wanted {
+impl SyntaxChoice {
     /// Whether it stands without a blank behind a sign that already says what it is.
     pub(crate) const fn is_glued(&self) -> bool {
         matches!(self, Self::Attribute | Self::Variable)
@@ -103,7 +103,7 @@ impl Wanted {
 
 /// What is noted.
 #[derive(Debug, Default)]
-pub(super) enum Trail {
+pub(super) enum TrailMode {
     /// Nothing.
     #[default]
     Off,
@@ -117,14 +117,14 @@ pub(super) enum Trail {
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
     /// With the byte at which it would begin: the end, or the beginning of the last word.
-    pub(crate) wanted: Vec<(usize, Wanted)>,
+    pub(crate) wanted: Vec<(usize, SyntaxChoice)>,
     /// Whether the text ends in a comment.
     pub(crate) is_comment: bool,
     /// Whether the end was found where more or something else is required: what the parser reads then is a guess.
     is_over: bool,
 }
 
-impl Trail {
+impl TrailMode {
     pub(super) fn into_tokens(self) -> Vec<Token> {
         match self {
             Self::Tokens(tokens) => tokens,
@@ -148,7 +148,7 @@ impl Parser<'_> {
 
     /// Notes a token at this place, without the blanks at its end.
     pub(super) fn token_at(&mut self, kind: TokenKind, place: Range<usize>) {
-        let Trail::Tokens(tokens) = &mut self.trail else { return };
+        let TrailMode::Tokens(tokens) = &mut self.trail else { return };
         let length = self.cursor.text[place.clone()].trim_end().len();
         let place = self.base + place.start..self.base + place.start + length;
         while tokens.last().is_some_and(|last| last.place.end > place.start) {
@@ -170,8 +170,8 @@ impl Parser<'_> {
     }
 
     /// Notes what could stand here, if the text ends here or in the word that begins here.
-    pub(super) fn want(&mut self, wanted: impl FnOnce() -> Wanted) {
-        if let Trail::Ending(ending) = &mut self.trail
+    pub(super) fn want(&mut self, wanted: impl FnOnce() -> SyntaxChoice) {
+        if let TrailMode::Ending(ending) = &mut self.trail
             && !ending.is_over
             && is_open(self.cursor.rest())
         {
@@ -181,7 +181,7 @@ impl Parser<'_> {
 
     /// Notes that the text ends where more is required.
     pub(super) fn ends_too_early(&mut self) {
-        if let Trail::Ending(ending) = &mut self.trail {
+        if let TrailMode::Ending(ending) = &mut self.trail {
             ending.is_over = true;
         }
     }
@@ -195,28 +195,28 @@ impl Parser<'_> {
 
     /// Notes that the text ends in a comment.
     pub(super) fn ends_in_comment(&mut self) {
-        if let Trail::Ending(ending) = &mut self.trail {
+        if let TrailMode::Ending(ending) = &mut self.trail {
             ending.is_comment = true;
         }
     }
 
     /// Whether what could stand at the end is noted: then an open `${` reaches to the end.
     pub(super) fn looks_for_ending(&self) -> bool {
-        matches!(self.trail, Trail::Ending(_))
+        matches!(self.trail, TrailMode::Ending(_))
     }
 
     /// Takes the notes over to a parser of the text at `inner`, and leaves nothing to note here meanwhile.
-    pub(super) fn lend_trail(&mut self, inner: &Range<usize>) -> Trail {
+    pub(super) fn lend_trail(&mut self, inner: &Range<usize>) -> TrailMode {
         match &self.trail {
-            Trail::Off => Trail::Off,
-            Trail::Ending(_) if inner.end < self.cursor.text.len() => Trail::Off,
-            Trail::Tokens(_) | Trail::Ending(_) => std::mem::take(&mut self.trail),
+            TrailMode::Off => TrailMode::Off,
+            TrailMode::Ending(_) if inner.end < self.cursor.text.len() => TrailMode::Off,
+            TrailMode::Tokens(_) | TrailMode::Ending(_) => std::mem::take(&mut self.trail),
         }
     }
 
     /// Takes back the notes of a parser of an inner text.
-    pub(super) fn return_trail(&mut self, trail: Trail) {
-        if !matches!(trail, Trail::Off) {
+    pub(super) fn return_trail(&mut self, trail: TrailMode) {
+        if !matches!(trail, TrailMode::Off) {
             self.trail = trail;
         }
     }

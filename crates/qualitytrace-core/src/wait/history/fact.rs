@@ -66,7 +66,7 @@ pub(in crate::wait) enum Answer {
 
 /// The numbers of one kind in one run.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::wait) struct Seen {
+pub(in crate::wait) struct KindCounts {
     pub(in crate::wait) count: u32,
     pub(in crate::wait) each: u32,
     pub(in crate::wait) parents: u32,
@@ -101,7 +101,7 @@ impl Fact {
     };
 
     /// Expects at least as much as was seen, without the confirmation of a second run.
-    pub(in crate::wait) fn expect(&mut self, seen: Seen) {
+    pub(in crate::wait) fn expect(&mut self, seen: KindCounts) {
         if seen.count == 0 {
             return;
         }
@@ -122,7 +122,7 @@ impl Fact {
     }
 
     /// Learns from a run. Where `is_open`, the run may have had more of them: a few such runs teach nothing.
-    pub(in crate::wait) fn learn(&mut self, seen: Seen, is_open: bool) {
+    pub(in crate::wait) fn learn(&mut self, seen: KindCounts, is_open: bool) {
         let is_unproven = is_open && seen.count < self.most.value && self.unproven < UNPROVEN_RUNS;
         if is_unproven {
             self.unproven += 1;
@@ -202,8 +202,8 @@ mod tests {
 
     #[test]
     fn runs_that_may_have_lost_a_span_do_not_unlearn_it_at_once() {
-        let seen = Seen { count: 1, each: 1, parents: 1, ..Seen::default() };
-        let lacking = Seen { count: 0, each: 0, ..seen };
+        let seen = KindCounts { count: 1, each: 1, parents: 1, ..KindCounts::default() };
+        let lacking = KindCounts { count: 0, each: 0, ..seen };
         let mut fact = Fact::NEW;
         fact.expect(seen);
         fact.learn(seen, false);

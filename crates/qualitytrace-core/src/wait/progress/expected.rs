@@ -14,7 +14,7 @@ use crate::trace::SpanKind;
 
 /// What is known of a kind of span of which there are fewer than usual.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum Expectation {
     /// They do not exist.
     Absent,
     /// Whether they exist is the question of an open call.
@@ -47,16 +47,16 @@ impl Progress {
         for (owner, node) in lacking {
             owners.entry(node).or_default().push(owner);
         }
-        let mut found: BTreeMap<Node, Found> = BTreeMap::new();
+        let mut found: BTreeMap<Node, Expectation> = BTreeMap::new();
         // Parents come first: a span that does not exist has no children.
         for node in owed {
             let parent = self.shape.key(node).parent;
             // Of several parents, those that are here owe what stands below them, whatever is known of the others.
             let has_parent = parent.is_none_or(|parent| self.count(parent) > 0);
             let state = match parent.and_then(|parent| found.get(&parent)) {
-                Some(Found::Absent) if !has_parent => Found::Absent,
-                Some(Found::Covered) => Found::Covered,
-                Some(Found::Absent | Found::Open) | None => {
+                Some(Expectation::Absent) if !has_parent => Expectation::Absent,
+                Some(Expectation::Covered) => Expectation::Covered,
+                Some(Expectation::Absent | Expectation::Open) | None => {
                     let lacking = owners.get(&node).map_or(&[][..], Vec::as_slice);
                     self.expected(node, lacking, facts, open, outlook)
                 }
@@ -72,7 +72,7 @@ impl Progress {
         facts: Facts<'_>,
         open: &HashSet<usize>,
         outlook: &mut Outlook,
-    ) -> Found {
+    ) -> Expectation {
         let key = self.shape.key(node);
         let service = self.shape.text(key.service);
         let settled = facts.settled();
@@ -80,12 +80,12 @@ impl Progress {
             let is_open = |owner: &Option<usize>| owner.is_some_and(|owner| open.contains(&owner));
             let of_parent = |call: &&usize| self.arrivals[**call].node == key.parent;
             if lacking.iter().any(is_open) || open.iter().any(|call| of_parent(&call)) {
-                return Found::Covered;
+                return Expectation::Covered;
             }
             let is_unanswered =
                 |owner: &Option<usize>| owner.is_some_and(|owner| self.unanswered.contains(&owner));
             if !lacking.is_empty() && lacking.iter().all(is_unanswered) {
-                return Found::Absent;
+                return Expectation::Absent;
             }
         }
         let due = self.history.due(node, facts.base);
@@ -95,7 +95,7 @@ impl Progress {
             Makers::None => Closure::silent(service),
         };
         match closure.grade {
-            Grade::Proven => return Found::Absent,
+            Grade::Proven => return Expectation::Absent,
             Grade::Likely => {
                 outlook.concluded(&closure);
                 // Spans that are sent again after a failure, or by another of several consumers, may be later than
@@ -103,13 +103,13 @@ impl Progress {
                 if !facts.register.disorder_of_anyone().is_zero() {
                     outlook.doubted_until = Some(settled);
                 }
-                return Found::Absent;
+                return Expectation::Absent;
             }
             // It ended before its parent, which is here: they were delivered together, or one right after the other.
             grade @ (Grade::Later(_) | Grade::Unknown(_)) if self.is_before_parent(node) => {
                 outlook.expect(if let Grade::Later(then) = grade { then.min(settled) } else { settled });
                 if facts.now >= settled {
-                    return Found::Absent;
+                    return Expectation::Absent;
                 }
             }
             Grade::Later(then) => outlook.expect(then),
@@ -133,7 +133,7 @@ impl Progress {
             ..Absence::new(Whose::Service(Arc::clone(service)), reason)
         });
         outlook.open_kinds.insert(node);
-        Found::Open
+        Expectation::Open
     }
 
     /// Whether spans of this kind answer calls.

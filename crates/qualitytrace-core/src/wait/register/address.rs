@@ -28,7 +28,7 @@ pub(in crate::wait) struct Address {
     /// The services that answered there.
     pub(in crate::wait) services: BTreeSet<Arc<str>>,
     /// The last calls that were answered, and messages that were sent.
-    calls: VecDeque<Called>,
+    calls: VecDeque<RecentCall>,
     /// How long the spans that answer there take at most.
     pub(in crate::wait) longest: Largest,
     /// Whole runs with a call that no span answered, until the first one that a span did.
@@ -37,7 +37,7 @@ pub(in crate::wait) struct Address {
 
 /// A call to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Called {
+struct RecentCall {
     /// The span of the call; `None` for one that a file remembers.
     span: Option<SpanId>,
     /// Tells the kinds of calls at one address apart.
@@ -74,7 +74,7 @@ impl Address {
         if self.calls.len() == MAX_CALLS {
             self.calls.pop_front();
         }
-        self.calls.push_back(Called { span, kind, end, has_span: false });
+        self.calls.push_back(RecentCall { span, kind, end, has_span: false });
     }
 
     /// Notes that a span of this service answered a call.
@@ -135,20 +135,21 @@ impl Address {
     /// get their span, and are left out.
     pub(in crate::wait) fn remembered_calls(&self) -> String {
         let latest = self.calls.iter().map(|call| call.end).max().unwrap_or_default();
-        let is_due =
-            |call: &&Called| call.has_span || call.span.is_none() || latest.since(call.end) > MISSED_AFTER;
+        let is_due = |call: &&RecentCall| {
+            call.has_span || call.span.is_none() || latest.since(call.end) > MISSED_AFTER
+        };
         self.calls.iter().filter(is_due).map(|call| if call.has_span { '+' } else { '-' }).collect()
     }
 
     /// Restores what a file keeps. Calls of a file are old enough to count.
     pub(in crate::wait) fn remembered(services: Vec<String>, calls: &str, mute_runs: u32) -> Self {
-        let calls = calls.chars().rev().take(MAX_CALLS).map(|call| Called {
+        let calls = calls.chars().rev().take(MAX_CALLS).map(|call| RecentCall {
             span: None,
             kind: 0,
             end: Timestamp::default(),
             has_span: call == '+',
         });
-        let mut calls: VecDeque<Called> = calls.collect();
+        let mut calls: VecDeque<RecentCall> = calls.collect();
         calls.make_contiguous().reverse();
         Self {
             services: services.into_iter().take(MAX_ANSWERING).map(Arc::from).collect(),

@@ -130,7 +130,7 @@ struct Judged {
 }
 
 /// The end of a run.
-struct Told {
+struct RunEnd {
     verdict: Verdict,
     /// When the wait was over.
     at: u64,
@@ -194,7 +194,7 @@ impl Server<'_> {
     }
 
     /// Waits as the runner does.
-    fn run(&mut self, run: u64, answered: u64) -> Told {
+    fn run(&mut self, run: u64, answered: u64) -> RunEnd {
         let begin = Begin::Triggered(span_id(TRIGGER).expect("not zero"));
         let mut progress = Progress::new(begin, Arc::clone(&self.history));
         // A stall does not count: the deadline moves with it.
@@ -251,7 +251,7 @@ impl Server<'_> {
         self.learn(run, answered, &progress, &ended, verdict, end);
         self.judged.push_back((run, Judged { progress, until: end + self.late_window() }));
         let known = known.filter(|_| verdict == Verdict::Failed && !is_final);
-        Told { verdict, at: now, end, ended, known }
+        RunEnd { verdict, at: now, end, ended, known }
     }
 
     fn learn(
@@ -407,12 +407,12 @@ fn play(world: World, seed: u64, old: &mut Tally, new: &mut Tally) {
 }
 
 /// Describes the events of a run, times in milliseconds after the answer.
-fn story(server: &Server<'_>, run: u64, answered: u64, told: &Told) -> String {
+fn story(server: &Server<'_>, run: u64, answered: u64, told: &RunEnd) -> String {
     let after = |at: u64| {
         let (sign, distance) = if at < answered { ("-", answered - at) } else { ("", at - answered) };
         format!("{sign}{}", distance / MS)
     };
-    let Told { verdict, at, end, ended, .. } = told;
+    let RunEnd { verdict, at, end, ended, .. } = told;
     let mut story =
         format!("    {verdict:?} at {} ({}), told at {}\n", after(*at), ended.reason, after(*end));
     let _ = writeln!(story, "    asks for {:?}, clean {:?}", server.specs.exist, server.specs.clean);

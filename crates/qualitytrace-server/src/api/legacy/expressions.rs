@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use qualitytrace_core::id::SpanId;
-use qualitytrace_core::lang::{Generator, Surroundings, Variables, parse_selector, resolve, select};
+use qualitytrace_core::lang::{EvaluationScope, Generator, Variables, parse_selector, resolve, select};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -94,7 +94,7 @@ pub(in crate::api) async fn resolve_expression(
         None => Vec::new(),
     };
     let value = |span: Option<usize>| {
-        let surroundings = Surroundings {
+        let surroundings = EvaluationScope {
             trace,
             span,
             selection: Some(&positions),

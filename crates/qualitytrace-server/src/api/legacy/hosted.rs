@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::access::Wanted;
+use crate::access::RequiredAccess;
 use crate::api::App;
 use crate::api::answer::plain_json;
 use crate::api::legacy_error::{BAD_REQUEST, LegacyApiError, UNPROCESSABLE, body, integer};
@@ -101,7 +101,7 @@ pub(in crate::api) fn routes() -> Routes<App> {
             Ok::<Response, LegacyApiError>(plain_json(StatusCode::PAYMENT_REQUIRED, &()))
         };
         route.methods.iter().fold(routes, |routes, method| {
-            let wanted = if method.is_safe() { Wanted::Look } else { Wanted::Change };
+            let wanted = if method.is_safe() { RequiredAccess::Look } else { RequiredAccess::Change };
             routes.on(method, route.path, wanted, answer, described(method))
         })
     })

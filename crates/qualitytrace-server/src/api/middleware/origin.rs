@@ -11,7 +11,7 @@ use http::header::{CONTENT_SECURITY_POLICY, HOST, ORIGIN, X_CONTENT_TYPE_OPTIONS
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
 
-use crate::access::Wanted;
+use crate::access::RequiredAccess;
 use crate::access::host::{AllowedHost, Authority, Origin};
 use crate::config::Config;
 
@@ -55,11 +55,11 @@ impl Misdirected {
 /// Refuses cross-origin requests and, without tokens, requests for a host name that is not ours.
 pub(super) fn check(
     parts: &Parts,
-    wanted: Wanted,
+    wanted: RequiredAccess,
     config: &Config,
     local: Option<IpAddr>,
 ) -> Result<(), Misdirected> {
-    if wanted == Wanted::Health {
+    if wanted == RequiredAccess::Health {
         return Ok(());
     }
     let asked = Intent::of(parts);
@@ -130,11 +130,11 @@ fn is_foreign(headers: &HeaderMap, asked: &Intent, hosts: &[AllowedHost]) -> boo
 }
 
 /// Whether a user followed a link to this server, so that the response is shown as a page of its own.
-fn follows_link(parts: &Parts, wanted: Wanted) -> bool {
+fn follows_link(parts: &Parts, wanted: RequiredAccess) -> bool {
     let is = |name: &HeaderName, expected: &str| {
         parts.headers.get(name).is_some_and(|value| value.as_bytes() == expected.as_bytes())
     };
-    wanted == Wanted::Look
+    wanted == RequiredAccess::Look
         && parts.method.is_safe()
         && !parts.headers.contains_key(ORIGIN)
         && is(&SEC_FETCH_MODE, "navigate")
@@ -148,7 +148,7 @@ mod tests {
 
     /// Checks a request with these headers on a server without tokens at 10.0.0.1, `q.example` and
     /// `q.example:8443`.
-    fn checked(wanted: Wanted, request: &[(&str, &str)]) -> Result<(), Misdirected> {
+    fn checked(wanted: RequiredAccess, request: &[(&str, &str)]) -> Result<(), Misdirected> {
         let mut config = Config { http: ([0, 0, 0, 0], 11633).into(), ..Config::default() };
         config.safety.hosts = ["q.example", "q.example:8443"].map(|host| host.parse().unwrap()).to_vec();
         let request =
@@ -171,11 +171,14 @@ mod tests {
             ("localhost@evil", Err(Misdirected::Host)),
             ("", Err(Misdirected::Host)),
         ] {
-            assert_eq!(checked(Wanted::Look, &[("host", host)]), expected, "{host}");
+            assert_eq!(checked(RequiredAccess::Look, &[("host", host)]), expected, "{host}");
         }
-        assert_eq!(checked(Wanted::Look, &[("host", "localhost"), ("host", "evil")]), Err(Misdirected::Host));
-        assert_eq!(checked(Wanted::Look, &[]), Err(Misdirected::Host), "HTTP/1.1 has a Host");
-        assert_eq!(checked(Wanted::Health, &[("host", "evil")]), Ok(()));
+        assert_eq!(
+            checked(RequiredAccess::Look, &[("host", "localhost"), ("host", "evil")]),
+            Err(Misdirected::Host)
+        );
+        assert_eq!(checked(RequiredAccess::Look, &[]), Err(Misdirected::Host), "HTTP/1.1 has a Host");
+        assert_eq!(checked(RequiredAccess::Health, &[("host", "evil")]), Ok(()));
     }
 
     #[test]
@@ -188,29 +191,29 @@ mod tests {
             ("sec-fetch-dest", "document"),
         );
         for (wanted, headers, expected) in [
-            (Wanted::Change, vec![own], Ok(())),
-            (Wanted::Change, vec![own, ("origin", "http://localhost:11633")], Ok(())),
-            (Wanted::Change, vec![own, ("origin", "http://localhost:3000")], refused),
-            (Wanted::Change, vec![own, ("origin", "null")], refused),
-            (Wanted::Change, vec![own, ("origin", "")], refused),
+            (RequiredAccess::Change, vec![own], Ok(())),
+            (RequiredAccess::Change, vec![own, ("origin", "http://localhost:11633")], Ok(())),
+            (RequiredAccess::Change, vec![own, ("origin", "http://localhost:3000")], refused),
+            (RequiredAccess::Change, vec![own, ("origin", "null")], refused),
+            (RequiredAccess::Change, vec![own, ("origin", "")], refused),
             (
-                Wanted::Change,
+                RequiredAccess::Change,
                 vec![own, ("origin", "http://localhost:11633"), ("origin", "http://evil")],
                 refused,
             ),
-            (Wanted::Change, vec![own, ("sec-fetch-site", "same-origin")], Ok(())),
-            (Wanted::Change, vec![own, ("sec-fetch-site", "none")], Ok(())),
-            (Wanted::Change, vec![own, ("sec-fetch-site", "same-site")], refused),
-            (Wanted::Change, vec![own, site, navigate, document], refused),
-            (Wanted::Stream, vec![own, ("origin", "http://evil")], refused),
-            (Wanted::Stream, vec![own, site, navigate, document], refused),
-            (Wanted::Look, vec![own, site], refused),
-            (Wanted::Look, vec![own, site, navigate, document], Ok(())),
-            (Wanted::Look, vec![own, site, navigate, ("sec-fetch-dest", "iframe")], refused),
-            (Wanted::Change, vec![("host", "q.example"), ("origin", "https://q.example")], Ok(())),
-            (Wanted::Change, vec![own, ("origin", "https://q.example")], Ok(())),
-            (Wanted::Change, vec![own, ("origin", "https://q.example:8443")], Ok(())),
-            (Wanted::Change, vec![own, ("origin", "https://q.example:9443")], refused),
+            (RequiredAccess::Change, vec![own, ("sec-fetch-site", "same-origin")], Ok(())),
+            (RequiredAccess::Change, vec![own, ("sec-fetch-site", "none")], Ok(())),
+            (RequiredAccess::Change, vec![own, ("sec-fetch-site", "same-site")], refused),
+            (RequiredAccess::Change, vec![own, site, navigate, document], refused),
+            (RequiredAccess::Stream, vec![own, ("origin", "http://evil")], refused),
+            (RequiredAccess::Stream, vec![own, site, navigate, document], refused),
+            (RequiredAccess::Look, vec![own, site], refused),
+            (RequiredAccess::Look, vec![own, site, navigate, document], Ok(())),
+            (RequiredAccess::Look, vec![own, site, navigate, ("sec-fetch-dest", "iframe")], refused),
+            (RequiredAccess::Change, vec![("host", "q.example"), ("origin", "https://q.example")], Ok(())),
+            (RequiredAccess::Change, vec![own, ("origin", "https://q.example")], Ok(())),
+            (RequiredAccess::Change, vec![own, ("origin", "https://q.example:8443")], Ok(())),
+            (RequiredAccess::Change, vec![own, ("origin", "https://q.example:9443")], refused),
         ] {
             assert_eq!(checked(wanted, &headers), expected, "{wanted:?} {headers:?}");
         }

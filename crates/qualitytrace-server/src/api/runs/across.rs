@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::access::Wanted;
+use crate::access::RequiredAccess;
 use crate::api::App;
 use crate::api::error::{ApiError, BAD_REQUEST};
 use crate::api::memory::Memory;
@@ -35,7 +35,7 @@ const RUNNING: &str = "running";
 pub(in crate::api) fn routes() -> Routes<App> {
     Routes::new().get(
         "/api/runs",
-        Wanted::Look,
+        RequiredAccess::Look,
         list,
         operation(
             "Runs across tests, newest first, by filters",

@@ -7,7 +7,7 @@ use axum::response::Response;
 use http::StatusCode;
 use serde::Deserialize;
 
-use crate::access::Wanted;
+use crate::access::RequiredAccess;
 use crate::api::App;
 use crate::api::answer::plain_json;
 use crate::api::legacy_error::{BAD_REQUEST, LegacyApiError, NOT_FOUND, count, number};
@@ -33,7 +33,7 @@ struct After {
 pub(in crate::api) fn routes() -> Routes<App> {
     let answers = [(200, Content::Json(of::<Series>)), BAD_REQUEST, NOT_FOUND];
     let described = operation("The series that a run is one of", answers).asking(&["after"]);
-    Routes::new().get("/api/tests/{id}/run/{number}/series", Wanted::Look, series, described)
+    Routes::new().get("/api/tests/{id}/run/{number}/series", RequiredAccess::Look, series, described)
 }
 
 /// Returns the series of a run. With `?after=N`, waits for a while until it has more than N runs or has ended.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{LoadedRun, no_run, run_number};
-use crate::access::Wanted::Look;
+use crate::access::RequiredAccess::Look;
 use crate::api::App;
 use crate::api::error::{ApiError, BAD_REQUEST, NOT_FOUND};
 use crate::api::legacy_error::LegacyApiError;

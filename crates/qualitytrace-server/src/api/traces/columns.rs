@@ -26,7 +26,7 @@ use crate::store::StoredRun;
 use crate::trace_cache::{Key, LiveColumns};
 use crate::variables::redactor_of_trace;
 use crate::wire;
-use crate::wire::columns::Asked;
+use crate::wire::columns::ColumnsQuery;
 use crate::wire::fold::Milestones;
 
 const JSON: &str = "application/json";
@@ -42,7 +42,7 @@ pub(in crate::api) struct Parameters {
 }
 
 impl Parameters {
-    fn read(&self, judged: Option<Timestamp>) -> Result<Asked, ApiError> {
+    fn read(&self, judged: Option<Timestamp>) -> Result<ColumnsQuery, ApiError> {
         let wrong = |name: &str, text: &str, what: &str| {
             ApiError::bad_request(format!("`{text}` is no value of `{name}`; write {what}"))
         };
@@ -58,7 +58,7 @@ impl Parameters {
                 Some(Timestamp::from_nanos(nanos))
             }
         };
-        Ok(Asked { from, revision, judged })
+        Ok(ColumnsQuery { from, revision, judged })
     }
 }
 
@@ -176,7 +176,12 @@ fn trigger(milestones: &Milestones) -> Option<Head<'static>> {
 }
 
 /// Returns the rows that are asked for; `None` if the trace has no span.
-async fn read(app: &App, memory: &Memory, of: &Of, asked: Asked) -> Result<Option<Response>, ApiError> {
+async fn read(
+    app: &App,
+    memory: &Memory,
+    of: &Of,
+    asked: ColumnsQuery,
+) -> Result<Option<Response>, ApiError> {
     let live = of.columns(app, memory).await?;
     let (first, total) = {
         let live = live.lock().await;

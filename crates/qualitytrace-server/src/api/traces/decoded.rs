@@ -15,7 +15,7 @@ use crate::api::runs::LoadedRun;
 use crate::api::tenant::Tenant;
 use crate::store::TraceSize;
 use crate::trace_cache::{Key, Version};
-use crate::variables::Withheld;
+use crate::variables::RunSecrets;
 
 /// A decoded trace with its secrets redacted.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(in crate::api) async fn of_trace(app: &App, memory: &Memory, id: TraceId) ->
     }
     let size = app.source.size(&[id]).await?;
     memory.hold_traces(size).await?;
-    let redactor = Withheld::of(&app.store, &[id]).await?.redactor(id)?;
+    let redactor = RunSecrets::of(&app.store, &[id]).await?.redactor(id)?;
     let trace = Arc::new(redactor.trace(app.source.load(id).await?));
     Ok(keep(app, key, version, trace, size))
 }
@@ -79,6 +79,6 @@ fn keep(app: &App, key: Key, version: Version, trace: Arc<Trace>, size: TraceSiz
 /// Returns what the decoded trace would be made of now; `None` if no span is here.
 async fn version(app: &App, id: TraceId) -> Result<Option<Version>, ApiError> {
     let Some((revision, deliveries)) = app.store.last_delivery(id).await? else { return Ok(None) };
-    let mark = Withheld::of(&app.store, &[id]).await?.mark(id);
+    let mark = RunSecrets::of(&app.store, &[id]).await?.mark(id);
     Ok(Some(Version { revision, deliveries, mark }))
 }

@@ -18,7 +18,7 @@ use super::summary::TraceSummary;
 use crate::api::App;
 use crate::api::error::ApiError;
 use crate::api::memory::Memory;
-use crate::variables::Withheld;
+use crate::variables::RunSecrets;
 
 /// Bytes of traces that are loaded together.
 const TOGETHER_BYTES: u64 = 8 << 20;
@@ -129,7 +129,7 @@ impl Digests {
         &self,
         app: &App,
         memory: &Memory,
-        withheld: &Withheld<'_>,
+        withheld: &RunSecrets<'_>,
         traces: &[TraceId],
     ) -> Result<HashMap<TraceId, Arc<Digest>>, ApiError> {
         let last = app.store.last_arrivals(traces).await?;

@@ -7,7 +7,7 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::access::Wanted;
+use crate::access::RequiredAccess;
 use crate::api::App;
 use crate::api::error::{ApiError, BAD_REQUEST};
 use crate::api::memory::{Memory, refused};
@@ -29,7 +29,7 @@ pub(in crate::api) fn routes() -> Routes<App> {
     let answers = [(200, Content::Json(of::<ReceivedFile>)), BAD_REQUEST];
     let described = operation("Store the traces of a file: OTLP, Jaeger or Zipkin JSON", answers);
     let described = described.taking(Body::TraceFile).asking(&["format"]).for_all();
-    Routes::new().post("/api/traces", Wanted::Change, receive, described)
+    Routes::new().post("/api/traces", RequiredAccess::Change, receive, described)
 }
 
 /// The parameters of a file.

@@ -21,7 +21,7 @@ use crate::api::error::ApiError;
 use crate::api::query::Query;
 use crate::api::runs::last_seen;
 use crate::clock;
-use crate::variables::Withheld;
+use crate::variables::RunSecrets;
 
 /// The shortest time between two messages.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -221,7 +221,7 @@ impl Follower {
             self.unsettled.remove(id);
         }
         let memory = self.app.memory.begin();
-        let withheld = Withheld::of(&self.app.store, &ids).await.ok()?;
+        let withheld = RunSecrets::of(&self.app.store, &ids).await.ok()?;
         let digests = self.app.digests.traces(&self.app, &memory, &withheld, &ids).await.ok()?;
         let summaries = ids.iter().filter_map(|id| digests.get(id));
         Some(Some(Message::Settled { traces: summaries.map(|digest| digest.summary.clone()).collect() }))

@@ -16,7 +16,7 @@ use crate::api::error::ApiError;
 use crate::api::memory::Memory;
 use crate::redact::Redactor;
 use crate::source::Arrival;
-use crate::variables::Withheld;
+use crate::variables::RunSecrets;
 use crate::wire::time::{NEVER, rfc3339};
 
 /// Arrivals that are examined.
@@ -69,7 +69,7 @@ pub(in crate::api) async fn services(
     let arrivals = app.store.arrivals_before(latest, LOOKED_AT).await?;
     let sent = app.digests.chunks(&app, &memory, &arrivals).await?;
     let traces: BTreeSet<TraceId> = arrivals.iter().map(|(trace, _)| *trace).collect();
-    let withheld = Withheld::of(&app.store, &traces.into_iter().collect::<Vec<_>>()).await?;
+    let withheld = RunSecrets::of(&app.store, &traces.into_iter().collect::<Vec<_>>()).await?;
     let mut services: BTreeMap<String, Service> = BTreeMap::new();
     for arrival @ (trace, at) in &arrivals {
         let Some(redactor) = withheld.redactor_in_list(*trace) else { continue };

@@ -74,7 +74,7 @@ struct Granted {
 }
 
 #[derive(Deserialize)]
-struct Refused {
+struct TokenError {
     error: Option<String>,
     error_description: Option<String>,
 }
@@ -148,7 +148,7 @@ impl Identity {
             let granted = decode::json_within(&body, Allowance::SMALL);
             return granted.map_err(|error| self.refused(&error.to_string()));
         }
-        let told = decode::json_within::<Refused>(&body, Allowance::SMALL).ok();
+        let told = decode::json_within::<TokenError>(&body, Allowance::SMALL).ok();
         let told = told.and_then(|told| told.error_description.or(told.error)).unwrap_or_default();
         let cause = format!("{status} {}", told.lines().next().unwrap_or_default());
         if status.is_server_error() || status == http::StatusCode::TOO_MANY_REQUESTS {

@@ -56,7 +56,7 @@ struct UnlinkedTrace {
 
 /// What arrived since a request was sent.
 #[derive(Debug, Default)]
-struct Meanwhile {
+struct ArrivedTelemetry {
     unlinked_trace: Option<UnlinkedTrace>,
     sampling: Option<Sampling>,
 }
@@ -83,16 +83,18 @@ impl Execution {
         }
         // A failed search adds nothing; the diagnosis uses what is known already.
         match self.meanwhile(request).await.unwrap_or_default() {
-            Meanwhile { unlinked_trace: Some(unlinked_trace), .. } => unlinked_trace.told(request.trace),
-            Meanwhile { sampling: Some(sampling), .. } => sampling.told(),
-            Meanwhile { .. } => others(&heard, request.start),
+            ArrivedTelemetry { unlinked_trace: Some(unlinked_trace), .. } => {
+                unlinked_trace.told(request.trace)
+            }
+            ArrivedTelemetry { sampling: Some(sampling), .. } => sampling.told(),
+            ArrivedTelemetry { .. } => others(&heard, request.start),
         }
     }
 
     /// Looks at what arrived since the request was sent, in traces that no run has caused: for a span that seems to answer it,
     /// and for the share of traces that are sampled.
-    async fn meanwhile(&self, request: Request<'_>) -> Result<Meanwhile, store::Error> {
-        let wanted = Wanted::of(request.trigger);
+    async fn meanwhile(&self, request: Request<'_>) -> Result<ArrivedTelemetry, store::Error> {
+        let wanted = RequestSignature::of(request.trigger);
         let latest = clock::now() + CLOCK_ERROR;
         let arrivals = self.store.arrivals_before(latest, LOOKED_AT).await?;
         let since: Vec<(TraceId, Timestamp)> = arrivals
@@ -102,7 +104,7 @@ impl Execution {
         let traces: Vec<TraceId> = since.iter().map(|(trace, _)| *trace).collect();
         let of_runs = self.store.traces_of_runs(&traces).await?;
         let times: Vec<Timestamp> = since.iter().map(|(_, at)| *at).collect();
-        let mut meanwhile = Meanwhile::default();
+        let mut meanwhile = ArrivedTelemetry::default();
         for (trace, arrival) in self.source.arrivals(&times, LOOKED_AT_BYTES).await? {
             for span in arrival.spans.iter().flatten() {
                 meanwhile.sampling = meanwhile.sampling.or_else(|| Sampling::of(span));
@@ -114,7 +116,7 @@ impl Execution {
                         service: span.service().to_owned(),
                         is_root: span.parent.is_none(),
                     };
-                    return Ok(Meanwhile { unlinked_trace: Some(unlinked_trace), ..meanwhile });
+                    return Ok(ArrivedTelemetry { unlinked_trace: Some(unlinked_trace), ..meanwhile });
                 }
             }
         }
@@ -238,12 +240,12 @@ impl UnlinkedTrace {
 
 /// The attributes of a span that answers a request.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
+enum RequestSignature {
     Http { method: String, path: String },
     Rpc { service: String, method: String },
 }
 
-impl Wanted {
+impl RequestSignature {
     fn of(trigger: &Trigger) -> Option<Self> {
         let http = |method: &str, url: &str| Self::Http {
             method: if method.is_empty() { "GET".to_owned() } else { method.to_uppercase() },

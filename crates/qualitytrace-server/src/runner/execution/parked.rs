@@ -30,15 +30,15 @@ pub(super) struct WatchedRuns {
 
 /// Counts one run until it is dropped.
 #[derive(Debug)]
-pub(super) struct Counted(Arc<AtomicUsize>);
+pub(super) struct ParkedRun(Arc<AtomicUsize>);
 
 impl WatchedRuns {
-    pub(super) fn loaded(&self) -> Counted {
-        Counted::new(&self.loaded)
+    pub(super) fn loaded(&self) -> ParkedRun {
+        ParkedRun::new(&self.loaded)
     }
 
-    fn parked(&self) -> Counted {
-        Counted::new(&self.parked)
+    fn parked(&self) -> ParkedRun {
+        ParkedRun::new(&self.parked)
     }
 
     /// The number of runs in memory, and of parked ones.
@@ -47,14 +47,14 @@ impl WatchedRuns {
     }
 }
 
-impl Counted {
+impl ParkedRun {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(count))
     }
 }
 
-impl Drop for Counted {
+impl Drop for ParkedRun {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -76,7 +76,7 @@ struct Parked {
     awaited: Awaited,
     confirmation: Confirmation,
     deadline: Instant,
-    _counted: Counted,
+    _counted: ParkedRun,
 }
 
 impl Parked {

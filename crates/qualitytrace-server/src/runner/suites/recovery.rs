@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use qualitytrace_core::definition::{self, Kind, Resource, TestSuite};
 use qualitytrace_core::series::{Attempts, Outcome};
-use qualitytrace_core::suite::{Plan, Standing};
+use qualitytrace_core::suite::{Plan, StepState};
 
 use super::log::{SuiteLog, SuiteState};
 use super::steps::{StartedRun, StepEnd, SuiteProgress};
@@ -99,7 +99,7 @@ impl Suites {
             match &event.what {
                 SuiteEventKind::StepsSkipped { steps } => {
                     for step in steps {
-                        progress.standings[*step] = Standing::Skipped;
+                        progress.standings[*step] = StepState::Skipped;
                     }
                 }
                 SuiteEventKind::StepEnded { step, outcome, recovered, message, .. } => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use qualitytrace_core::series::{Ended, Next, Outcome};
-use qualitytrace_core::suite::{self, Ending, Plan, Role, Standing, Values};
+use qualitytrace_core::suite::{self, Ending, Plan, Role, StepState, Values};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -24,7 +24,7 @@ use crate::wire::suite::SuiteEventKind;
 /// The progress of a suite run.
 #[derive(Debug)]
 pub(super) struct SuiteProgress {
-    pub(super) standings: Vec<Standing>,
+    pub(super) standings: Vec<StepState>,
     /// The outputs of each step.
     outputs: Vec<Values>,
     /// Those of these values that are secret.
@@ -81,7 +81,7 @@ impl SuiteProgress {
     pub(super) fn new(order: &SuiteOrder) -> Self {
         let steps = order.plan.steps.len();
         Self {
-            standings: vec![Standing::Waiting; steps],
+            standings: vec![StepState::Waiting; steps],
             outputs: vec![Values::new(); steps],
             secrets: BTreeSet::new(),
             started: BTreeMap::new(),
@@ -95,8 +95,8 @@ impl SuiteProgress {
         match note {
             Note::Event(what) => log.append(what).await,
             Note::Settling { step } => {
-                if self.standings[step] == Standing::Running {
-                    self.standings[step] = Standing::Settling;
+                if self.standings[step] == StepState::Running {
+                    self.standings[step] = StepState::Settling;
                 }
                 Ok(())
             }
@@ -105,7 +105,7 @@ impl SuiteProgress {
 
     /// Records that a step has ended.
     pub(super) fn ended(&mut self, plan: &Plan, step: usize, ended: &StepEnd) {
-        self.standings[step] = Standing::Ended(ended.outcome);
+        self.standings[step] = StepState::Ended(ended.outcome);
         self.outputs[step] = ended.outputs.iter().cloned().collect();
         let secret = ended.outputs.iter().filter(|(name, _)| ended.outputs.is_secret(name));
         self.secrets.extend(secret.map(|(_, value)| value.clone()));
@@ -143,7 +143,7 @@ impl Suites {
         let mut start: Vec<usize> = progress.started.keys().copied().collect();
         loop {
             for step in std::mem::take(&mut start) {
-                progress.standings[step] = Standing::Running;
+                progress.standings[step] = StepState::Running;
                 let variables = progress.variables(&order, step);
                 let started = progress.started.remove(&step).unwrap_or_default();
                 let (notes, stop) = (notes.clone(), stopped.clone());
@@ -158,7 +158,7 @@ impl Suites {
             match order.plan.next(&progress.standings, is_stopped) {
                 suite::Next::Skip(steps) => {
                     for step in &steps {
-                        progress.standings[*step] = Standing::Skipped;
+                        progress.standings[*step] = StepState::Skipped;
                     }
                     log.append(SuiteEventKind::StepsSkipped { steps }).await?;
                 }

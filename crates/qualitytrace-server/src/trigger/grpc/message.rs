@@ -44,7 +44,7 @@ pub(super) fn encode(request: &str, kind: &MessageDescriptor, many: bool) -> Res
 
 /// A message as JSON.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct JsonMessage {
     pub(super) text: String,
     /// Whether the text is the beginning of a longer one.
     pub(super) is_truncated: bool,
@@ -55,9 +55,9 @@ pub(super) struct Shown {
 const ROOM_OF_VALUE: usize = 32;
 
 /// Decodes a message to JSON of at most `room` bytes, including fields that have their default value.
-pub(super) fn to_json(bytes: Bytes, kind: &MessageDescriptor, room: usize) -> Result<Shown, Failure> {
+pub(super) fn to_json(bytes: Bytes, kind: &MessageDescriptor, room: usize) -> Result<JsonMessage, Failure> {
     if !size::has_at_most(room / ROOM_OF_VALUE, &bytes, kind) {
-        return Ok(Shown { text: String::new(), is_truncated: true });
+        return Ok(JsonMessage { text: String::new(), is_truncated: true });
     }
     let wrong = |error: String| {
         let name = kind.full_name();
@@ -77,7 +77,10 @@ pub(super) fn to_json(bytes: Bytes, kind: &MessageDescriptor, room: usize) -> Re
     }
     // Half a character at the end is left out.
     let end = out.bytes.utf8_chunks().next().map_or(0, |chunk| chunk.valid().len());
-    Ok(Shown { text: String::from_utf8_lossy(&out.bytes[..end]).into_owned(), is_truncated: out.is_full })
+    Ok(JsonMessage {
+        text: String::from_utf8_lossy(&out.bytes[..end]).into_owned(),
+        is_truncated: out.is_full,
+    })
 }
 
 /// A text that takes up to `room` bytes, and refuses the rest.
@@ -210,7 +213,7 @@ mod tests {
 
     const ROOM: usize = 1024 * 1024;
 
-    fn to_json_on_a_small_stack(bytes: Vec<u8>) -> Result<Shown, Failure> {
+    fn to_json_on_a_small_stack(bytes: Vec<u8>) -> Result<JsonMessage, Failure> {
         let small = std::thread::Builder::new().stack_size(1024 * 1024);
         small.spawn(move || to_json(bytes.into(), &kind(), ROOM)).unwrap().join().unwrap()
     }

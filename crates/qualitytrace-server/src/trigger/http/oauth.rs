@@ -43,7 +43,7 @@ struct Granted {
 }
 
 #[derive(Deserialize)]
-struct Refused {
+struct TokenError {
     error: String,
     #[serde(default)]
     error_description: String,
@@ -135,8 +135,8 @@ async fn fetch(
         return decode::json_within(&body, Allowance::SMALL)
             .map_err(|error| odd(endpoint, &format!("it is no token: {error}")));
     }
-    match decode::json_within::<Refused>(&body, Allowance::SMALL) {
-        Ok(Refused { error, error_description }) => {
+    match decode::json_within::<TokenError>(&body, Allowance::SMALL) {
+        Ok(TokenError { error, error_description }) => {
             let cause = format!("{error} {error_description}");
             Err(Failure::at(endpoint, Reason::Credentials, cause.trim()))
         }

@@ -22,7 +22,7 @@ struct Follower {
 
 impl Follower {
     fn read(&mut self, table: &Table) {
-        let asked = Asked { from: self.rows.len(), revision: self.revision, judged: None };
+        let asked = ColumnsQuery { from: self.rows.len(), revision: self.revision, judged: None };
         let read = Columns::of(table, asked, &Redactor::default());
         assert!(read.from <= self.rows.len(), "no row is skipped");
         self.rows.truncate(read.from);

@@ -4,7 +4,7 @@ use qualitytrace_server::limits::Limits;
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::stand_in::{Answer, Asked, StandIn};
+use super::stand_in::{Answer, StandIn, StoreRequest};
 
 const MIB: u64 = 1 << 20;
 
@@ -19,7 +19,12 @@ async fn small_bench() -> Bench {
 }
 
 /// Runs a test whose trace is in a store that answers like this, and expects that it is told why it has none.
-async fn check(bench: &Bench, store: impl Fn(&str) -> Value, answer: fn(&Asked) -> Answer, told: &str) {
+async fn check(
+    bench: &Bench,
+    store: impl Fn(&str) -> Value,
+    answer: fn(&StoreRequest) -> Answer,
+    told: &str,
+) {
     let stand_in = StandIn::start(&bench.caused, move |asked, _| answer(asked)).await;
     let store = store(&stand_in.url);
     bench.store(&store).await;
@@ -53,20 +58,20 @@ fn empty_resources() -> Vec<u8> {
 async fn answers_over_http_are_measured_before_they_are_decoded() {
     let bench = small_bench().await;
     let told = "`limits.apiBytes`";
-    let resources: fn(&Asked) -> Answer =
+    let resources: fn(&StoreRequest) -> Answer =
         |_| Answer::json(format!(r#"{{"resourceSpans":[{}]}}"#, empty(200_000)));
     check(&bench, jaeger, resources, told).await;
     check(&bench, tempo, resources, told).await;
-    let protobuf: fn(&Asked) -> Answer = |_| {
+    let protobuf: fn(&StoreRequest) -> Answer = |_| {
         let headers = vec![("content-type", "application/protobuf".to_owned())];
         Answer { headers, body: empty_resources(), ..Answer::status(200) }
     };
     check(&bench, tempo, protobuf, told).await;
-    let hits: fn(&Asked) -> Answer =
+    let hits: fn(&StoreRequest) -> Answer =
         |_| Answer::json(format!(r#"{{"hits":{{"hits":[{}]}}}}"#, empty(200_000)));
     check(&bench, |url| index("opensearch", url), hits, told).await;
     check(&bench, |url| index("elasticapm", url), hits, told).await;
-    let list: fn(&Asked) -> Answer = |asked| match asked.path.as_str() {
+    let list: fn(&StoreRequest) -> Answer = |asked| match asked.path.as_str() {
         "/api/v2/services" => Answer::json(json!([])),
         // One span with many annotations: it is read as a whole.
         path if path.starts_with("/api/v2/trace") => {
@@ -78,11 +83,12 @@ async fn answers_over_http_are_measured_before_they_are_decoded() {
     check(&bench, |url| of_http("zipkin", &json!({ "url": url })), list, told).await;
     let signalfx = |url: &str| of_http("signalfx", &json!({ "realm": "us1", "token": "t", "url": url }));
     check(&bench, signalfx, list, told).await;
-    let rows: fn(&Asked) -> Answer =
+    let rows: fn(&StoreRequest) -> Answer =
         |_| Answer::json(format!(r#"{{"SpanId":"","Start":1,"LinkAttributes":[{}]}}"#, empty(200_000)));
     let clickhouse = |url: &str| of_http("clickhouse", &json!({ "url": url, "database": "d", "table": "t" }));
     check(&bench, clickhouse, rows, told).await;
-    let spans: fn(&Asked) -> Answer = |_| Answer::json(format!(r#"{{"spanPage":[{}]}}"#, empty(200_000)));
+    let spans: fn(&StoreRequest) -> Answer =
+        |_| Answer::json(format!(r#"{{"spanPage":[{}]}}"#, empty(200_000)));
     let sumo = |url: &str| of_http("sumologic", &json!({ "url": url, "accessID": "i", "accessKey": "k" }));
     check(&bench, sumo, spans, told).await;
     bench.server.shutdown().await;
@@ -95,7 +101,7 @@ async fn messages_of_grpc_are_measured_before_they_are_decoded() {
         let endpoint = url.trim_start_matches("http://");
         of_http("jaeger", &json!({ "endpoint": endpoint, "tls": { "insecure": true } }))
     };
-    let answer: fn(&Asked) -> Answer = |_| {
+    let answer: fn(&StoreRequest) -> Answer = |_| {
         let headers = vec![("content-type", "application/grpc".to_owned()), ("grpc-status", "0".to_owned())];
         let message = empty_resources();
         let length = u32::try_from(message.len()).unwrap().to_be_bytes();
@@ -110,7 +116,7 @@ async fn what_an_answer_repeats_is_measured_too() {
     let bench = small_bench().await;
     let told = "`limits.apiBytes`";
     // The name of an object is repeated for each of its members.
-    let hits: fn(&Asked) -> Answer = |_| {
+    let hits: fn(&StoreRequest) -> Answer = |_| {
         let (name, members) = ("n".repeat(100_000), vec![r#""m":0"#; 1_000]);
         let members: Vec<String> =
             members.iter().enumerate().map(|(at, member)| member.replace('m', &format!("m{at}"))).collect();
@@ -127,14 +133,14 @@ async fn what_an_answer_repeats_is_measured_too() {
             "connectionType": "direct" }),
         )
     };
-    let tables: fn(&Asked) -> Answer = |_| {
+    let tables: fn(&StoreRequest) -> Answer = |_| {
         let (name, rows) = ("n".repeat(100_000), vec![r#"["2026-01-31T12:00:00Z",0]"#; 1_000].join(","));
         let columns = format!(r#"[{{"name":"timestamp"}},{{"name":"{name}"}}]"#);
         Answer::json(format!(r#"{{"tables":[{{"columns":{columns},"rows":[{rows}]}}]}}"#))
     };
     check(&bench, azure, tables, told).await;
     // A text may be JSON itself.
-    let custom: fn(&Asked) -> Answer = |_| {
+    let custom: fn(&StoreRequest) -> Answer = |_| {
         let written = format!(r#"{{"a":[{}]}}"#, empty(200_000));
         let columns = json!([{ "name": "customDimensions" }]);
         Answer::json(json!({ "tables": [{ "columns": columns, "rows": [[written]] }] }))

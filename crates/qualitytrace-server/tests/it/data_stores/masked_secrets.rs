@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::stand_in::{Answer, Asked, StandIn};
+use super::stand_in::{Answer, StandIn, StoreRequest};
 
 const MASK: &str = "********";
 const REFUSED: &str = "is masked, and the data store's address or TLS settings are not the stored ones";
@@ -45,7 +45,8 @@ fn search(url: &str, password: &str, index: &str) -> Value {
 #[tokio::test]
 async fn a_masked_secret_is_not_sent_to_another_address() {
     let bench = Bench::start().await;
-    let empty = |_: &Asked, _: Option<&(String, String)>| Answer::json(json!({ "hits": { "hits": [] } }));
+    let empty =
+        |_: &StoreRequest, _: Option<&(String, String)>| Answer::json(json!({ "hits": { "hits": [] } }));
     let [own, foreign] =
         [StandIn::start(&bench.caused, empty).await, StandIn::start(&bench.caused, empty).await];
     bench.store(&search(&own.url, "hunter22", "spans")).await;

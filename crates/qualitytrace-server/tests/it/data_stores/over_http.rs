@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::stand_in::{Answer, Asked, StandIn};
+use super::stand_in::{Answer, StandIn, StoreRequest};
 
 /// Nanoseconds since the epoch. It changes with every answer: a span that does is stored again, and is no new one.
 fn now() -> u64 {
@@ -23,7 +23,7 @@ const QUERY: &str = "00000000000000bb";
 #[tokio::test]
 async fn a_run_reads_its_trace_from_zipkin() {
     let bench = Bench::start().await;
-    let zipkin = StandIn::start(&bench.caused, |asked: &Asked, caused| {
+    let zipkin = StandIn::start(&bench.caused, |asked: &StoreRequest, caused| {
         if asked.path == "/zipkin/api/v2/services" {
             return Answer::json(json!(["shop"]));
         }
@@ -68,7 +68,7 @@ fn tempo_json(trace: &str, parent: &str) -> Value {
 #[tokio::test]
 async fn a_run_reads_its_trace_from_tempo_with_its_tenant() {
     let bench = Bench::start().await;
-    let tempo = StandIn::start(&bench.caused, |asked: &Asked, caused| {
+    let tempo = StandIn::start(&bench.caused, |asked: &StoreRequest, caused| {
         if asked.header("x-scope-orgid") != "shop" {
             return Answer::status(401);
         }
@@ -96,7 +96,7 @@ async fn a_run_reads_its_trace_from_tempo_with_its_tenant() {
 #[tokio::test]
 async fn a_run_reads_its_trace_from_signalfx_segment_by_segment() {
     let bench = Bench::start().await;
-    let signalfx = StandIn::start(&bench.caused, |asked: &Asked, caused| {
+    let signalfx = StandIn::start(&bench.caused, |asked: &StoreRequest, caused| {
         if asked.header("authorization") != "Bearer word" {
             return Answer::status(401);
         }
@@ -127,7 +127,7 @@ async fn a_run_reads_its_trace_from_signalfx_segment_by_segment() {
 #[tokio::test]
 async fn a_run_reads_its_trace_from_sumo_logic_page_by_page() {
     let bench = Bench::start().await;
-    let sumo = StandIn::start(&bench.caused, |asked: &Asked, caused| {
+    let sumo = StandIn::start(&bench.caused, |asked: &StoreRequest, caused| {
         if asked.header("authorization") != format!("Basic {}", STANDARD.encode("id:key")) {
             return Answer::status(401);
         }
@@ -172,7 +172,7 @@ async fn a_run_reads_its_trace_from_sumo_logic_page_by_page() {
 #[tokio::test]
 async fn a_run_reads_its_trace_from_clickhouse() {
     let bench = Bench::start().await;
-    let clickhouse = StandIn::start(&bench.caused, |asked: &Asked, caused| {
+    let clickhouse = StandIn::start(&bench.caused, |asked: &StoreRequest, caused| {
         let is_asked = asked.body.contains("{database:Identifier}.{table:Identifier}")
             && asked.query.contains("param_database=otel&param_table=otel_traces")
             && asked.header("x-clickhouse-key") == "word";
@@ -210,7 +210,7 @@ async fn a_run_reads_its_trace_from_clickhouse() {
 #[tokio::test]
 async fn a_run_reads_its_trace_from_azure() {
     let bench = Bench::start().await;
-    let azure = StandIn::start(&bench.caused, |asked: &Asked, caused| {
+    let azure = StandIn::start(&bench.caused, |asked: &StoreRequest, caused| {
         if asked.header("authorization") != "Bearer word" || asked.path != "/v1/subscriptions/1/shop/query" {
             return Answer::status(403);
         }
@@ -285,7 +285,7 @@ async fn a_run_reads_its_trace_from_azure() {
 #[tokio::test]
 async fn rows_that_azure_calls_partial_are_no_trace() {
     let bench = Bench::start().await;
-    let azure = StandIn::start(&bench.caused, |_: &Asked, _| {
+    let azure = StandIn::start(&bench.caused, |_: &StoreRequest, _| {
         let error = json!({ "code": "PartialError", "message": "There were some errors when processing your query." });
         Answer::json(json!({ "tables": [], "error": error }))
     })

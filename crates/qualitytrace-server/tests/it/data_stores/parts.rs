@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::Bench;
-use super::stand_in::{Answer, Asked, StandIn};
+use super::stand_in::{Answer, StandIn, StoreRequest};
 
 /// How long a part is missing: longer than the first run waits for more spans.
 const MISSING: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ fn now_text() -> String {
 async fn a_segment_that_signalfx_lists_is_waited_for() {
     let bench = Bench::start().await;
     let began = Arc::new(OnceLock::new());
-    let signalfx = StandIn::start(&bench.caused, move |asked: &Asked, caused| {
+    let signalfx = StandIn::start(&bench.caused, move |asked: &StoreRequest, caused| {
         let Some((trace, parent)) = caused else { return Answer::status(404) };
         let span = |id: &str, parent: &str, name: &str| {
             json!([{ "traceId": trace, "spanId": id, "parentId": parent, "operationName": name,
@@ -49,7 +49,7 @@ async fn a_segment_that_signalfx_lists_is_waited_for() {
 async fn details_that_sumo_logic_does_not_have_yet_are_waited_for() {
     let bench = Bench::start().await;
     let began = Arc::new(OnceLock::new());
-    let sumo = StandIn::start(&bench.caused, move |asked: &Asked, caused| {
+    let sumo = StandIn::start(&bench.caused, move |asked: &StoreRequest, caused| {
         let Some((trace, parent)) = caused else { return Answer::status(404) };
         let span = |id: &str, parent: &str, name: &str| {
             json!({ "id": id, "parentId": parent, "operationName": name, "service": "shop",
@@ -80,7 +80,7 @@ async fn details_that_sumo_logic_does_not_have_yet_are_waited_for() {
 #[tokio::test]
 async fn a_span_of_zipkin_that_cannot_be_read_is_not_left_out() {
     let bench = Bench::start().await;
-    let zipkin = StandIn::start(&bench.caused, |asked: &Asked, caused| {
+    let zipkin = StandIn::start(&bench.caused, |asked: &StoreRequest, caused| {
         let Some((trace, parent)) = caused.filter(|_| asked.path.contains("/trace/")) else {
             return Answer::json(json!([]));
         };

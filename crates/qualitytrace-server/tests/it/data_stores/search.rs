@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::stand_in::{Answer, Asked, StandIn};
+use super::stand_in::{Answer, StandIn, StoreRequest};
 
 /// The time as RFC 3339. It changes with every answer: a span that does is stored again, and is no new one.
 fn now_text() -> String {
@@ -27,7 +27,7 @@ fn of_shards(documents: &[Value], successful: usize) -> Value {
     page
 }
 
-fn is_login(asked: &Asked) -> bool {
+fn is_login(asked: &StoreRequest) -> bool {
     asked.header("authorization") == format!("Basic {}", STANDARD.encode("user:word"))
 }
 
@@ -49,7 +49,7 @@ fn prepper(id: &str, parent: &str, name: &str) -> Value {
 #[tokio::test]
 async fn a_run_reads_all_pages_of_its_trace_from_opensearch() {
     let bench = Bench::start().await;
-    let opensearch = StandIn::start(&bench.caused, |asked: &Asked, caused| {
+    let opensearch = StandIn::start(&bench.caused, |asked: &StoreRequest, caused| {
         if !is_login(asked) {
             return Answer::status(401);
         }
@@ -94,7 +94,7 @@ async fn an_answer_of_some_shards_is_no_trace() {
     const STARTING: Duration = Duration::from_secs(2);
     let bench = Bench::start().await;
     let began = Arc::new(OnceLock::new());
-    let opensearch = StandIn::start(&bench.caused, move |asked: &Asked, caused| {
+    let opensearch = StandIn::start(&bench.caused, move |asked: &StoreRequest, caused| {
         let Some((_, parent)) = caused.filter(|(trace, _)| asked.body.contains(trace.as_str())) else {
             return Answer::json(of_shards(&[], 2));
         };
@@ -108,7 +108,7 @@ async fn an_answer_of_some_shards_is_no_trace() {
     .await;
     bench.passes_with(&index("opensearch", &opensearch.url, "word")).await;
 
-    let broken = StandIn::start(&bench.caused, |_: &Asked, _| Answer::json(of_shards(&[], 1))).await;
+    let broken = StandIn::start(&bench.caused, |_: &StoreRequest, _| Answer::json(of_shards(&[], 1))).await;
     let store = index("opensearch", &broken.url, "word");
     let connection = bench.connection(&store).await;
     assert_eq!(connection["fetchTraces"]["status"], "failed", "{connection}");
@@ -136,7 +136,7 @@ async fn a_run_reads_its_trace_from_elastic_apm() {
 
 /// Reads a trace whose transaction has these fields, too.
 async fn reads_from_elastic_apm(bench: &Bench, added: Value) {
-    let elastic = StandIn::start(&bench.caused, move |asked: &Asked, caused| {
+    let elastic = StandIn::start(&bench.caused, move |asked: &StoreRequest, caused| {
         if !is_login(asked) {
             return Answer::status(401);
         }

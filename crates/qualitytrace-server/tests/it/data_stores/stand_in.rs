@@ -12,7 +12,7 @@ use super::{Caused, serve};
 
 /// A request to the store.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct StoreRequest {
     pub(super) method: String,
     pub(super) path: String,
     pub(super) query: String,
@@ -20,7 +20,7 @@ pub(super) struct Asked {
     pub(super) body: String,
 }
 
-impl Asked {
+impl StoreRequest {
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -52,11 +52,11 @@ impl Answer {
 }
 
 /// What the store answers, given the context of the last request to the system under test.
-type Handler = dyn Fn(&Asked, Option<&(String, String)>) -> Answer + Send + Sync;
+type Handler = dyn Fn(&StoreRequest, Option<&(String, String)>) -> Answer + Send + Sync;
 
 struct Store {
     caused: Caused,
-    asked: Mutex<Vec<Asked>>,
+    asked: Mutex<Vec<StoreRequest>>,
     handler: Box<Handler>,
 }
 
@@ -70,7 +70,7 @@ impl StandIn {
     /// Starts a stand-in for the store of traces that a system under test caused.
     pub(super) async fn start(
         caused: &Caused,
-        handler: impl Fn(&Asked, Option<&(String, String)>) -> Answer + Send + Sync + 'static,
+        handler: impl Fn(&StoreRequest, Option<&(String, String)>) -> Answer + Send + Sync + 'static,
     ) -> Self {
         let (caused, handler) = (Arc::clone(caused), Box::new(handler));
         let store = Arc::new(Store { caused, asked: Mutex::default(), handler });
@@ -79,7 +79,7 @@ impl StandIn {
     }
 
     /// What it was asked so far.
-    pub(super) fn asked(&self) -> Vec<Asked> {
+    pub(super) fn asked(&self) -> Vec<StoreRequest> {
         self.store.asked.lock().unwrap().clone()
     }
 }
@@ -87,7 +87,7 @@ impl StandIn {
 async fn ask(State(store): State<Arc<Store>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
-    let asked = Asked {
+    let asked = StoreRequest {
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use qualitytrace_server::data_store::Recorded;
+use qualitytrace_server::data_store::StoreAnswer;
 use qualitytrace_testing::{DEADLINE, eventually, peer_addresses};
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ async fn the_json_of_tempo_has_the_same_spans_as_its_protobuf() {
         let is_there = answer.status().is_success();
         let written = answer.headers()["content-type"].to_str().unwrap().to_owned();
         let body = answer.bytes().await.unwrap();
-        is_there.then(|| (written.clone(), Recorded::Tempo.read(&written, body).unwrap()))
+        is_there.then(|| (written.clone(), StoreAnswer::Tempo.read(&written, body).unwrap()))
     };
     let spans = |request: &opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest| {
         request.resource_spans.iter().flat_map(|of| &of.scope_spans).map(|of| of.spans.len()).sum::<usize>()

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Bench;
 use super::sigv4::Signed;
-use super::stand_in::{Answer, Asked, StandIn};
+use super::stand_in::{Answer, StandIn, StoreRequest};
 
 const HANDLE: &str = "00000000000000aa";
 const QUERY: &str = "00000000000000bb";
@@ -44,8 +44,8 @@ fn refused(message: &str) -> Answer {
 }
 
 /// Answers `BatchGetTraces`: at first the trace is not processed, then it comes in two pages.
-fn answer(asked: &Asked, session: &str, trace: Option<&(String, String)>) -> Answer {
-    let Asked { method, path, query, headers, body } = asked;
+fn answer(asked: &StoreRequest, session: &str, trace: Option<&(String, String)>) -> Answer {
+    let StoreRequest { method, path, query, headers, body } = asked;
     let signed = Signed { method, path, query, headers, body };
     if let Err(cause) = signed.verify("AKID", "secret", "eu-central-1", "xray") {
         return refused(cause);
@@ -215,7 +215,7 @@ async fn polls_of_many_runs_share_requests() {
     for run in runs {
         assert_eq!(run["result"]["allPassed"], true, "{run}");
     }
-    let count = |asked: &Asked| {
+    let count = |asked: &StoreRequest| {
         serde_json::from_str::<Value>(&asked.body).unwrap()["TraceIds"].as_array().unwrap().len()
     };
     let most = xray.asked().iter().map(count).max().unwrap();

@@ -10,10 +10,10 @@ use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Shells, Z
 
 /// All shells.
 pub(super) const SHELLS: Shells<'static> = Shells(&[
-    &Guarded { shell: &Bash, guard: quoted },
+    &ShellScript { shell: &Bash, guard: quoted },
     &Elvish,
     &Fish,
-    &Guarded { shell: &Powershell, guard: plain_lines },
+    &ShellScript { shell: &Powershell, guard: plain_lines },
     &Zsh,
 ]);
 
@@ -21,12 +21,12 @@ pub(super) const SHELLS: Shells<'static> = Shells(&[
 const SEPARATOR: &str = "_CLAP_IFS";
 
 /// A shell, and what makes its completions harmless.
-struct Guarded {
+struct ShellScript {
     shell: &'static dyn EnvCompleter,
     guard: fn(&str) -> String,
 }
 
-impl EnvCompleter for Guarded {
+impl EnvCompleter for ShellScript {
     fn name(&self) -> &'static str {
         self.shell.name()
     }

@@ -155,13 +155,13 @@ fn no_file(place: Range<usize>, cause: String) -> Diagnostic {
 /// A reference to a file.
 struct Named {
     path: PathBuf,
-    what: Wanted,
+    what: FilePurpose,
     /// The position of the reference.
     span: Range<usize>,
 }
 
 /// How a file is used.
-enum Wanted {
+enum FilePurpose {
     /// Its text or bytes.
     Content(FileUse),
     /// The polling profile that it defines.
@@ -175,14 +175,14 @@ fn named(definition: &Path, resource: &Resource) -> Vec<Named> {
         && let Some(origin) = &name.origin
     {
         let path = beside(definition, &name.value);
-        found.push(Named { path, what: Wanted::Profile, span: origin.span.clone() });
+        found.push(Named { path, what: FilePurpose::Profile, span: origin.span.clone() });
     }
     let Some(trigger) = trigger else { return found };
     let Ok(()) = trigger.clone().each_file(|file_use, text| {
         if let (Some(written), Some(origin)) = (file_use.path(text), &text.origin) {
             let path = beside(definition, written);
             if file_use.must_exist(written) || path.is_file() {
-                found.push(Named { path, what: Wanted::Content(file_use), span: origin.span.clone() });
+                found.push(Named { path, what: FilePurpose::Content(file_use), span: origin.span.clone() });
             }
         }
         Ok::<(), Infallible>(())
@@ -196,11 +196,11 @@ fn read(named: &Named) -> Result<String, String> {
     let bytes =
         regular::read(&named.path).map_err(|error| format!("the file `{path}` cannot be read: {error}"))?;
     match &named.what {
-        Wanted::Content(file_use) => {
+        FilePurpose::Content(file_use) => {
             let content = file_use.content(&path, bytes);
             content.map(|text| quoted(&text)).ok_or_else(|| format!("the file `{path}` is not text"))
         }
-        Wanted::Profile => {
+        FilePurpose::Profile => {
             let text = String::from_utf8(bytes).map_err(|_| format!("the file `{path}` is not text"))?;
             profile(&text, format_of(&named.path)).map_err(|cause| format!("the file `{path}` {cause}"))
         }

@@ -14,7 +14,7 @@ const OF_TESTS: &str = "(the commands and browser scripts of its tests)";
 /// The project file of a run.
 #[derive(Debug, Default, Args)]
 #[group(skip)]
-pub(super) struct OfProject {
+pub(super) struct ProjectSettings {
     /// Project file, whose section `run` has values for these flags; `off` for none [default: qualitytrace.yaml in this
     /// folder or above]
     #[arg(long = "project", id = "project", value_name = "FILE|off")]
@@ -38,7 +38,7 @@ pub(super) struct Gives {
     pub(super) token_file: bool,
 }
 
-impl OfProject {
+impl ProjectSettings {
     /// Fails if the file has commands started here that nobody has confirmed.
     pub(super) fn require_trust(&self, with: &with::Options, plan: &Plan) -> anyhow::Result<()> {
         let asks = |file: &&Project| !self.trust_project && !file.is_named;

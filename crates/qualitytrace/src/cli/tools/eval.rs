@@ -6,7 +6,7 @@ use qualitytrace_core::budget::Budget;
 use qualitytrace_core::judge::{Failure, assert_once};
 use qualitytrace_core::lang::ast::{Assertion, Claim, Expr};
 use qualitytrace_core::lang::{
-    self, Generator, Surroundings, Variables, diagnose_assertion, diagnose_expression, evaluate,
+    self, EvaluationScope, Generator, Variables, diagnose_assertion, diagnose_expression, evaluate,
     parse_assertion, parse_expression, parse_selector,
 };
 use qualitytrace_core::trace::Trace;
@@ -128,7 +128,7 @@ fn value(
     variables: &Variables,
 ) -> Result<(String, bool), String> {
     let budget = Budget::default();
-    let surroundings = Surroundings {
+    let surroundings = EvaluationScope {
         trace: Some(trace),
         span: Some(at),
         selection: Some(selection),

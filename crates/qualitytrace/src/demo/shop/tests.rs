@@ -25,12 +25,12 @@ const TRIGGER: &str = "b7ad6b7169203331";
 
 /// A span with the service it came from.
 #[derive(Debug, Clone)]
-struct Seen {
+struct ServiceSpan {
     service: String,
     span: Span,
 }
 
-type Spans = watch::Sender<Vec<Seen>>;
+type Spans = watch::Sender<Vec<ServiceSpan>>;
 
 /// An OTLP receiver on a free port.
 async fn receiver(spans: Arc<Spans>) -> String {
@@ -57,7 +57,7 @@ async fn receive(State(spans): State<Arc<Spans>>, request: Request) -> Response 
         .map(axum::body::Body::new)
 }
 
-fn flatten(request: ExportTraceServiceRequest) -> Vec<Seen> {
+fn flatten(request: ExportTraceServiceRequest) -> Vec<ServiceSpan> {
     let mut seen = Vec::new();
     for resource_spans in request.resource_spans {
         let attributes = resource_spans.resource.unwrap_or_default().attributes;
@@ -67,7 +67,7 @@ fn flatten(request: ExportTraceServiceRequest) -> Vec<Seen> {
             other => panic!("a service without a name: {other:?}"),
         };
         for span in resource_spans.scope_spans.into_iter().flat_map(|scope| scope.spans) {
-            seen.push(Seen { service: service.clone(), span });
+            seen.push(ServiceSpan { service: service.clone(), span });
         }
     }
     seen
@@ -80,7 +80,7 @@ async fn visit(
     path: &str,
     body: &'static str,
     until: &str,
-) -> (u16, Vec<Seen>) {
+) -> (u16, Vec<ServiceSpan>) {
     let spans = Arc::new(Spans::default());
     let mut arrivals = spans.subscribe();
     let shop = Shop::start(&receiver(spans).await, bug).await.unwrap();
@@ -103,7 +103,7 @@ async fn visit(
 }
 
 /// Renders the spans as an indented tree below the trigger: service, kind, name, and links.
-fn picture(spans: &[Seen]) -> String {
+fn picture(spans: &[ServiceSpan]) -> String {
     let mut text = String::new();
     let trigger: Vec<u8> =
         (0..8).map(|i| u8::from_str_radix(&TRIGGER[2 * i..2 * i + 2], 16).unwrap()).collect();
@@ -111,10 +111,10 @@ fn picture(spans: &[Seen]) -> String {
     text
 }
 
-fn draw(text: &mut String, spans: &[Seen], parent: &[u8], depth: usize) {
+fn draw(text: &mut String, spans: &[ServiceSpan], parent: &[u8], depth: usize) {
     let mut children: Vec<_> = spans.iter().filter(|seen| seen.span.parent_span_id == parent).collect();
     children.sort_by_key(|seen| seen.span.start_time_unix_nano);
-    for Seen { service, span } in children {
+    for ServiceSpan { service, span } in children {
         let kind = span.kind().as_str_name().trim_start_matches("SPAN_KIND_").to_lowercase();
         let indent = "  ".repeat(depth);
         write!(text, "{indent}{service}: {} ({kind})", span.name).unwrap();

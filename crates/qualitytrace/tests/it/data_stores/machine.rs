@@ -18,20 +18,20 @@ use crate::program;
 
 /// A request to a stand-in: method and path, headers, body.
 #[derive(Debug, Clone)]
-struct Asked {
+struct StandInRequest {
     line: String,
     headers: HeaderMap,
     body: String,
 }
 
-impl Asked {
+impl StandInRequest {
     fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }
 
-type Handler = fn(&Asked) -> (u16, String);
-type Log = Arc<Mutex<Vec<Asked>>>;
+type Handler = fn(&StandInRequest) -> (u16, String);
+type Log = Arc<Mutex<Vec<StandInRequest>>>;
 
 /// Starts a stand-in of a cloud. Returns its address, and what it is asked.
 async fn cloud(handler: Handler) -> (String, Log) {
@@ -46,7 +46,7 @@ async fn cloud(handler: Handler) -> (String, Log) {
 async fn answer(State((handler, log)): State<(Handler, Log)>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body: Bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
-    let asked = Asked {
+    let asked = StandInRequest {
         line: format!("{} {}", parts.method, parts.uri),
         headers: parts.headers,
         body: String::from_utf8_lossy(&body).into_owned(),
@@ -69,7 +69,7 @@ async fn tested(variables: &[(&str, &str)], spec: &str) -> String {
     format!("{}{}", text(&ended.stdout), text(&ended.stderr))
 }
 
-fn xray(asked: &Asked) -> (u16, String) {
+fn xray(asked: &StandInRequest) -> (u16, String) {
     let gives = |key: &str| {
         let expires = "2099-01-01T00:00:00Z";
         format!(
@@ -109,7 +109,8 @@ async fn xray_is_asked_with_the_credentials_of_the_machine() {
         let out = tested(variables, &spec).await;
         assert!(out.contains("fetch           passed"), "{key}: {out}");
         let asked = log.lock().unwrap().clone();
-        let signed: Vec<&Asked> = asked.iter().filter(|asked| asked.line == "POST /Traces").collect();
+        let signed: Vec<&StandInRequest> =
+            asked.iter().filter(|asked| asked.line == "POST /Traces").collect();
         let [one] = signed[..] else { panic!("{key}: {asked:?}") };
         let scope = format!("AWS4-HMAC-SHA256 Credential={key}/");
         assert!(one.header("authorization").starts_with(&scope), "{key}: {one:?}");
@@ -126,7 +127,7 @@ async fn xray_is_asked_with_the_credentials_of_the_machine() {
 const KEY: &str = "AKIDBASEBASEBASE";
 
 /// Security Token Service and X-Ray, at one address. A role is given to the credentials of the one before.
-fn sts(asked: &Asked) -> (u16, String) {
+fn sts(asked: &StandInRequest) -> (u16, String) {
     let (method, uri) = asked.line.split_once(' ').unwrap();
     let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
     let signed = Signed { method, path, query, headers: &asked.headers, body: &asked.body };
@@ -210,7 +211,8 @@ async fn roles_and_commands_of_profiles_give_credentials_for_xray() {
     for (profile, token, asked_sts) in [("base", "", 0), ("top", "t", 2), ("printed", "p", 0)] {
         let (out, asked) = with(profile).await;
         assert!(out.contains("fetch           passed"), "{profile}: {out}\n{asked:?}");
-        let traces: Vec<&Asked> = asked.iter().filter(|asked| asked.line == "POST /Traces").collect();
+        let traces: Vec<&StandInRequest> =
+            asked.iter().filter(|asked| asked.line == "POST /Traces").collect();
         assert!(!traces.is_empty(), "{profile}: {asked:?}");
         assert!(traces.iter().all(|asked| asked.header("x-amz-security-token") == token), "{asked:?}");
         // What a role or a command gave is used until it ends.
@@ -229,7 +231,7 @@ async fn roles_and_commands_of_profiles_give_credentials_for_xray() {
 }
 
 /// Azure Active Directory and the query API of Application Insights, at one address.
-fn azure(asked: &Asked) -> (u16, String) {
+fn azure(asked: &StandInRequest) -> (u16, String) {
     let granted = |token: &str| (200, format!("{{\"access_token\":\"{token}\",\"expires_in\":\"3599\"}}"));
     let host = asked.header("host").replace(':', "%3A");
     let is_for_us = asked.body.contains(&format!("scope=http%3A%2F%2F{host}%2F.default"))

@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 
 use super::shifted_time::ShiftedTime;
 use crate::late_spans_load::client::{Client, Started};
-use crate::late_spans_load::system::{Leaf, Manner, System};
+use crate::late_spans_load::system::{Deliveries, Leaf, System};
 
 /// Runs in an hour.
 const RUNS: u64 = 40;
@@ -17,7 +17,7 @@ const RUNS: u64 = 40;
 const KEPT: u64 = 3;
 /// The hour after which nothing grows any more.
 const STEADY: u64 = 8;
-const MANNER: Manner = Manner { delay: Duration::from_millis(20), leaf: Leaf::Comes };
+const MANNER: Deliveries = Deliveries { delay: Duration::from_millis(20), leaf: Leaf::Comes };
 
 /// The rows of each table, and the pages of them all.
 async fn rows(database: &str) -> BTreeMap<String, i64> {

@@ -18,12 +18,12 @@ const FAILING: &str = "-e trace=pwrite64,fdatasync,pread64 -e inject=pwrite64:er
                        -e inject=fdatasync:error=EIO:when=17+13 -e inject=pread64:error=EIO:when=60+29";
 
 /// A system that counts the requests of each trace.
-struct Counted {
+struct RequestCounter {
     url: String,
     requests: Arc<Mutex<BTreeMap<String, u32>>>,
 }
 
-impl Counted {
+impl RequestCounter {
     async fn start() -> Self {
         let requests: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
         let counts = Arc::clone(&requests);
@@ -62,7 +62,7 @@ async fn start(client: &reqwest::Client, server: &Served) -> Option<(u64, String
 #[tokio::test]
 async fn a_disk_that_fails_now_and_then_loses_and_repeats_nothing() {
     let Some(strace) = strace() else { return };
-    let (client, system) = (crate::client(), Counted::start().await);
+    let (client, system) = (crate::client(), RequestCounter::start().await);
     let folder = tempfile::tempdir().unwrap();
     let database = format!("sqlite://{}", folder.path().join("errors.db").display());
     let server = Served::start(program(), &database, &[]).await;

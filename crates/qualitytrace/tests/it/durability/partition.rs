@@ -11,11 +11,11 @@ use crate::busy::{Gate, put};
 use crate::kill::fresh_database;
 use crate::late_spans_load::client::{Client, Events};
 use crate::late_spans_load::program::Served;
-use crate::late_spans_load::system::{Leaf, Manner, System};
+use crate::late_spans_load::system::{Deliveries, Leaf, System};
 use crate::program;
 
 const RUNS: usize = 60;
-const MANNER: Manner = Manner { delay: Duration::from_millis(300), leaf: Leaf::Comes };
+const MANNER: Deliveries = Deliveries { delay: Duration::from_millis(300), leaf: Leaf::Comes };
 
 /// Stores variable sets until it is told to stop, and returns those that were acknowledged.
 async fn store_sets(

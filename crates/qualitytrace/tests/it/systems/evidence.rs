@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::fleet::{Fleet, Variable, examples, installed};
-use super::{Came, NO_RECEIPT, run, run_on, served};
+use super::{NO_RECEIPT, ProgramRun, run, run_on, served};
 
 /// A replica of stock whose exporter reaches nobody.
 const DEAD_EXPORTER: Variable = ("stock", "OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9");
@@ -46,7 +46,7 @@ async fn no_verdict_is_wrong_beside_a_replica_without_an_sdk() {
 }
 
 /// Checks that nothing is said about spans of a trace that was not sampled.
-fn is_no_verdict(came: &Came, what: &str) {
+fn is_no_verdict(came: &ProgramRun, what: &str) {
     assert!(came.code == Some(4) || came.text.contains("1 broken"), "{what}: {:?}\n{}", came.code, came.text);
     assert!(came.text.contains("OTEL_TRACES_SAMPLER"), "{what}: the sampler is not named\n{}", came.text);
 }

@@ -27,7 +27,7 @@ const CONFIRM_INTERVAL: u64 = 250 * MS;
 const CHECKED_EVERY: u64 = 2;
 
 /// The end of a run.
-struct Told {
+struct RunEnd {
     /// When the wait was over, and when the last span had arrived by then.
     at: u64,
     last: u64,
@@ -80,7 +80,7 @@ pub(super) fn play(world: World, number: u64, seed: u64, tally: &mut Tally) {
 
 impl Server<'_> {
     /// Waits for the trace of a run, judges it, learns from it, and confirms its failure.
-    fn execute(&mut self, run: usize) -> Told {
+    fn execute(&mut self, run: usize) -> RunEnd {
         let claim = &self.claims[self.runs[run].test];
         let (mut now, ended) = self.wait(run);
         let at = now;
@@ -111,7 +111,7 @@ impl Server<'_> {
             }
         }
         let verdict = self.runs[run].verdict.expect("it was judged");
-        Told { at, last, ended, verdict, confirmed_at: now }
+        RunEnd { at, last, ended, verdict, confirmed_at: now }
     }
 
     /// Waits as the runner does: asks, sleeps until the given time, an arrival or a second later, and asks again.
@@ -173,7 +173,7 @@ impl Server<'_> {
 
     /// When every process in the trace had delivered past the answer, or past its work after the answer if the test
     /// asks for that; `None` if that was not before the end of the wait.
-    fn proven_since(&self, run: usize, told: &Told) -> Option<u64> {
+    fn proven_since(&self, run: usize, told: &RunEnd) -> Option<u64> {
         let run = &self.runs[run];
         let about = usize::from(self.claims[run.test].is_about_tail);
         let entries = run.made.iter().filter(|made| {
@@ -184,7 +184,7 @@ impl Server<'_> {
     }
 
     /// Describes the events of a run, times in milliseconds after the answer.
-    fn story(&self, run: usize, bug: Option<Bug>, told: &Told) -> String {
+    fn story(&self, run: usize, bug: Option<Bug>, told: &RunEnd) -> String {
         let (system, run) = (&*self.system, &self.runs[run]);
         let claim = &self.claims[run.test];
         let after = |at: u64| match (at, at < run.answered) {

@@ -130,7 +130,7 @@ struct Path<'a> {
 
 /// The process that makes spans, in which trace, and whether they are exported before it is suspended.
 #[derive(Clone, Copy)]
-struct Here {
+struct SpanMaker {
     process: usize,
     place: SpanTrace,
     is_flushed: bool,
@@ -144,7 +144,7 @@ impl Path<'_> {
         let process = system.reached(self.random, service, start);
         self.thaw(process, start);
         let place = if is_odd && !self.is_part_sampled { SpanTrace::Unsampled } else { place };
-        let here = Here { process, place, is_flushed: self.random.chance(50) };
+        let here = SpanMaker { process, place, is_flushed: self.random.chance(50) };
         let id = self.id();
         let mut now = start + 2 * MS;
         let step = self.id();
@@ -185,7 +185,7 @@ impl Path<'_> {
     }
 
     /// Calls a peer that sends no spans, if the service does so; returns when it goes on.
-    fn call_partner(&mut self, here: Here, id: u64, service: usize, now: u64) -> u64 {
+    fn call_partner(&mut self, here: SpanMaker, id: u64, service: usize, now: u64) -> u64 {
         let known = &self.system.services[service];
         let is_dead =
             self.system.world.has_dead_peer && self.system.services[self.system.odd].caller == Some(service);
@@ -202,7 +202,7 @@ impl Path<'_> {
     }
 
     /// Calls another service, or sends it a message; returns when the caller goes on.
-    fn call(&mut self, here: Here, id: u64, callee: usize, now: u64) -> u64 {
+    fn call(&mut self, here: SpanMaker, id: u64, callee: usize, now: u64) -> u64 {
         let world = &self.system.world;
         let own = &self.system.services[self.system.processes[here.process].service];
         let peer = &self.system.services[callee];
@@ -250,7 +250,7 @@ impl Path<'_> {
 
     fn make(
         &mut self,
-        here: Here,
+        here: SpanMaker,
         (id, parent): (u64, Option<u64>),
         kind: SpanKind,
         name: &Arc<str>,

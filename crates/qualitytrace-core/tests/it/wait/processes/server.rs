@@ -64,16 +64,16 @@ impl Run {
 
 /// Something on its way to the server. The order of what arrives together is that of the ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Coming {
+struct Shipment {
     at: u64,
     end: u64,
     left: u64,
     process: usize,
-    what: What,
+    what: Payload,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum Payload {
     /// A span of a process in a trace of its own.
     Beat,
     /// A span that a run has caused.
@@ -88,7 +88,7 @@ pub(super) struct Server<'a> {
     pub(super) register: Register,
     pub(super) histories: Vec<Arc<History>>,
     pub(super) runs: Vec<Run>,
-    coming: BinaryHeap<Reverse<Coming>>,
+    coming: BinaryHeap<Reverse<Shipment>>,
     /// What suspended processes hold.
     held: Vec<(usize, usize)>,
     /// When each process had delivered past the answer of the current run, and past its work after the answer.
@@ -159,8 +159,8 @@ impl<'a> Server<'a> {
         for trace in 0..other_traces {
             let made = self.runs[number].made.iter().filter(|made| made.place == SpanTrace::Other(trace));
             if let Some(last) = made.map(|made| made.planned).filter(|at| *at < NEVER).max() {
-                let (at, what) = (last + UNCHANGED, What::Sample { run: number, trace });
-                self.coming.push(Reverse(Coming { at, end: at, left: 0, process: 0, what }));
+                let (at, what) = (last + UNCHANGED, Payload::Sample { run: number, trace });
+                self.coming.push(Reverse(Shipment { at, end: at, left: 0, process: 0, what }));
             }
         }
         number
@@ -182,8 +182,8 @@ impl<'a> Server<'a> {
             Leaves::Held => return self.held.push((run, index)),
         };
         made.planned = at;
-        let what = What::Span { run, index };
-        self.coming.push(Reverse(Coming { at, end: made.end, left, process: made.process, what }));
+        let what = Payload::Span { run, index };
+        self.coming.push(Reverse(Shipment { at, end: made.end, left, process: made.process, what }));
     }
 
     /// Sends what a suspended process holds.
@@ -203,7 +203,7 @@ impl<'a> Server<'a> {
             while let Some(end) = self.system.processes[at].beat(to) {
                 if let Some(export) = self.system.processes[at].export(end) {
                     let (left, at_server) = (export.leaves, export.arrives);
-                    let coming = Coming { at: at_server, end, left, process: at, what: What::Beat };
+                    let coming = Shipment { at: at_server, end, left, process: at, what: Payload::Beat };
                     self.coming.push(Reverse(coming));
                 }
             }
@@ -222,10 +222,10 @@ impl<'a> Server<'a> {
         to
     }
 
-    fn arrived(&mut self, coming: Coming) {
-        let Coming { at, end, left, process, what } = coming;
+    fn arrived(&mut self, coming: Shipment) {
+        let Shipment { at, end, left, process, what } = coming;
         let now = Timestamp::from_nanos(at);
-        if let What::Sample { run, trace } = what {
+        if let Payload::Sample { run, trace } = what {
             return self.sample(run, trace, now);
         }
         if self.system.processes[process].has_lost(left) {
@@ -239,7 +239,7 @@ impl<'a> Server<'a> {
                 }
             }
         }
-        let What::Span { run, index } = what else {
+        let Payload::Span { run, index } = what else {
             return self.register.arrived(self.system.processes[process].beating(end), now);
         };
         let run = &mut self.runs[run];
