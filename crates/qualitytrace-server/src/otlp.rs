@@ -21,4 +21,4 @@ pub mod wire;
 pub(crate) use file::{NotStored, store_fetched, store_file};
 pub(crate) use grpc::services as grpc_services;
 pub use grpc::unknown_method;
-pub(crate) use http::{cors, routes as http_routes};
+pub(crate) use http::{cors, note_misdirected, routes as http_routes};

@@ -2,6 +2,7 @@
 
 mod check;
 
+use std::future::{Ready, ready};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -157,7 +158,7 @@ impl Server {
             stopped: stopped.clone(),
             memory: memory.clone(),
             store: store.clone(),
-            ingest,
+            ingest: Arc::clone(&ingest),
             source,
             runner: Arc::clone(&runner),
             started: crate::clock::now(),
@@ -179,10 +180,11 @@ impl Server {
             let routes = routes.layer(from_fn(middleware::name));
             routes.layer(from_fn(crate::observability::recorded))
         };
+        let not_found = not_found(ingest);
         let api = recorder.requests_to(api::routes(app)).merge(recorder.routes());
         let mut table = api.list().to_vec();
         let api = guarded(api).into_router();
-        let api = api.fallback_service(guarded(Routes::nowhere(not_found)).into_fallback());
+        let api = api.fallback_service(guarded(Routes::nowhere(not_found.clone())).into_fallback());
         let prefixed = match config.path_prefix.as_str() {
             "" => Router::new(),
             // The router does not count the prefix followed by a bare slash as below the prefix.
@@ -399,7 +401,12 @@ impl Sockets {
     }
 }
 
-async fn not_found(OriginalUri(asked): OriginalUri, request: Request) -> Response {
-    otlp::unknown_method(request.headers(), request.uri().path())
-        .unwrap_or_else(|| api::not_found(request.method(), request.uri(), &asked))
+/// The handler of paths that do not exist.
+fn not_found(ingest: Arc<Ingest>) -> impl Fn(OriginalUri, Request) -> Ready<Response> + Clone {
+    move |OriginalUri(asked), request| {
+        let (parts, _) = request.into_parts();
+        otlp::note_misdirected(&ingest, &parts);
+        let unknown = otlp::unknown_method(&parts.headers, parts.uri.path());
+        ready(unknown.unwrap_or_else(|| api::not_found(&parts.method, &parts.uri, &asked)))
+    }
 }

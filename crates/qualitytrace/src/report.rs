@@ -104,8 +104,24 @@ pub(crate) struct Source {
     pub(crate) path: String,
     /// The line of the definition, counted from 1.
     pub(crate) line: usize,
-    /// The lines of its specs.
-    pub(crate) specs: Vec<usize>,
+    pub(crate) specs: Vec<SpecLines>,
+}
+
+/// The lines of a spec.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SpecLines {
+    /// That of its selector.
+    pub(crate) line: usize,
+    pub(crate) assertions: Vec<usize>,
+}
+
+impl Source {
+    /// The line of an assertion, or else of its spec or of the test.
+    pub(crate) fn line_of(&self, place: Option<(usize, usize)>) -> usize {
+        let Some((spec, assertion)) = place else { return self.line };
+        let Some(spec) = self.specs.get(spec) else { return self.line };
+        spec.assertions.get(assertion).copied().unwrap_or(spec.line)
+    }
 }
 
 /// The outcome of a test.

@@ -29,6 +29,7 @@ fn blocks<'d>(document: &'d str, language: &str) -> Vec<(usize, &'d str)> {
 fn every_example_of_a_definition_is_read_without_a_word() {
     for (name, document, at_least) in [
         ("docs/definitions.md", include_str!("../../../../docs/definitions.md"), 10),
+        ("docs/recipes.md", include_str!("../../../../docs/recipes.md"), 11),
         ("README.md", include_str!("../../../../README.md"), 1),
     ] {
         let blocks = blocks(document, "yaml");

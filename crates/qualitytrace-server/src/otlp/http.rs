@@ -7,7 +7,8 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tonic::Code;
 use tower_http::cors::{Any, CorsLayer};
 
@@ -21,6 +22,8 @@ use crate::routes::operation::hidden;
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
+/// How many characters of a wrong path are told.
+const SHOWN_PATH: usize = 60;
 
 /// Returns the routes of the three endpoints.
 pub(crate) fn routes(ingest: Arc<Ingest>) -> Routes {
@@ -37,6 +40,22 @@ pub(crate) fn routes(ingest: Arc<Ingest>) -> Routes {
 /// Allows browsers of any origin. Must be outside of the token check: browsers send preflight requests without a token.
 pub(crate) fn cors() -> CorsLayer {
     CorsLayer::new().allow_origin(Any).allow_methods([http::Method::POST]).allow_headers(Any)
+}
+
+/// Notes spans that were posted to a path that takes none: a run without a trace then says so.
+pub(crate) fn note_misdirected(ingest: &Ingest, request: &Parts) {
+    let path = request.uri.path();
+    let of = |kind| request.headers.get(CONTENT_TYPE).is_some_and(|given| given.as_bytes().starts_with(kind));
+    let is_otlp = of(PROTOBUF.as_bytes()) || (of(JSON.as_bytes()) && path.contains("v1/trace"));
+    let is_other = path.contains("v1/metrics") || path.contains("v1/logs");
+    if request.method == Method::POST && is_otlp && !is_other {
+        let shown: String = path.chars().take(SHOWN_PATH).collect();
+        let reason = format!(
+            "it was posted to {shown:?}, and spans go to /v1/traces: write OTEL_EXPORTER_OTLP_ENDPOINT without a path, or \
+             OTEL_EXPORTER_OTLP_TRACES_ENDPOINT with it"
+        );
+        ingest.refusals().note(&ingest.sender(request), reason, false);
+    }
 }
 
 async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Response {

@@ -61,7 +61,9 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
     let bug = match options.bug.as_deref() {
         None => None,
         Some("list") => {
-            terminal::out(&Bug::ALL.map(|bug| format!("{}\n", bug.name())).concat());
+            let width = Bug::ALL.iter().map(|bug| bug.name().len()).max().unwrap_or_default();
+            let line = |bug: Bug| format!("{:width$}  {}\n", bug.name(), bug.description());
+            terminal::out(&Bug::ALL.map(line).concat());
             return Ok(Exit::Passed);
         }
         Some(name) => Some(Bug::from_name(name).with_context(|| {

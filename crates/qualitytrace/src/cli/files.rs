@@ -9,7 +9,7 @@ pub(super) mod regular;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, bail};
 use qualitytrace_config::Position;
@@ -249,6 +249,21 @@ pub(crate) fn find_twins(files: &mut [File]) {
     for (at, twin) in found {
         files[at].reading.diagnostics.push(twin);
     }
+}
+
+/// A path without `.` and without folders that it leaves again, as programs expect that map it to a repository.
+pub(crate) fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(plain.components().next_back(), Some(Component::Normal(_))) => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 /// Fails if a file cannot be written there, as far as that can be checked beforehand.

@@ -83,7 +83,14 @@ impl Flags {
         };
         let mut wrong = Vec::new();
         match (self.files.as_slice(), self.ids.as_slice(), rest, word) {
-            ([], [], [], _) => {
+            ([], [], [], None) => {
+                wrong.push(
+                    "[resource] name what to run: `qualitytrace run tests/`, or `paths` under `run` in qualitytrace.yaml; \
+                     `qualitytrace new URL` writes a first test"
+                        .to_owned(),
+                );
+            }
+            ([], [], [], Some(_)) => {
                 wrong.push(
                     "[resource] you must specify at least one definition file or resource ID".to_owned(),
                 );

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
-use qualitytrace_core::definition::{Format, Resource, Spec, Test, TestSuite, Trigger};
+use qualitytrace_core::definition::{Format, Resource, Spec, Test, TestSuite, Text, Trigger};
 use qualitytrace_core::suite;
 use qualitytrace_core::wait::CONFIRM;
 use tokio::time::Instant;
@@ -23,7 +23,7 @@ use super::parallel::{TriggerLimit, UnderWay};
 use super::selection::{self, Candidate};
 use crate::client::{Client, RunOptions};
 use crate::report::progress::Progress;
-use crate::report::{Level, Source, TestReport, visible};
+use crate::report::{Level, Source, SpecLines, TestReport, visible};
 use crate::terminal;
 
 /// The tests and suites to run.
@@ -249,13 +249,14 @@ impl Plan {
             _ => &[],
         };
         let line = |span: &Range<usize>| file.line(span.start);
-        let of_spec = |spec: &Spec| spec.selector.origin.as_ref().map(|origin| line(&origin.span));
         let first = line(&document.span);
-        Source {
-            path: file.path.display().to_string(),
-            line: first,
-            specs: specs.iter().map(|spec| of_spec(spec).unwrap_or(first)).collect(),
-        }
+        let of_text = |text: &Text| text.origin.as_ref().map_or(first, |origin| line(&origin.span));
+        let lines = |spec: &Spec| SpecLines {
+            line: of_text(&spec.selector),
+            assertions: spec.assertions.iter().map(of_text).collect(),
+        };
+        let path = files::plain(&file.path).display().to_string();
+        Source { path, line: first, specs: specs.iter().map(lines).collect() }
     }
 
     /// Runs what is selected, with a limit on concurrent triggers, and shows each test as it ends.

@@ -39,6 +39,14 @@ impl Options {
         if let Some(file) = &self.junit {
             files::require_writable(file).with_context(|| format!("--junit {}", file.display()))?;
         }
+        let on_output: Vec<&str> =
+            self.reports.iter().filter(|report| report.takes_output()).map(ReportTarget::name).collect();
+        if let [first, second, ..] = on_output[..] {
+            bail!(
+                "the reports {first} and {second} cannot both go to standard output; give one a file: --report \
+                 {first},{second}=FILE"
+            );
+        }
         self.reports.iter().try_for_each(ReportTarget::require_writable)
     }
 
@@ -112,6 +120,10 @@ impl ReportTarget {
     /// A JUnit report.
     const fn junit(file: PathBuf) -> Self {
         Self { format: Format::Junit, file: Some(file) }
+    }
+
+    fn name(&self) -> &'static str {
+        FORMATS.iter().find(|(_, format)| *format == self.format).map_or("", |(name, _)| name)
     }
 
     /// Whether standard output belongs to this report: a program reads it.

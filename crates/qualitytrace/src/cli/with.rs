@@ -106,11 +106,19 @@ impl Options {
 
     /// Starts the commands, with spans sent to `endpoint` over HTTP, and waits until they are ready.
     pub(crate) async fn start(&self, endpoint: &str) -> anyhow::Result<System> {
+        let client = reqwest::Client::builder().no_proxy().timeout(ANSWER_TIMEOUT).build()?;
+        for ready in &self.ready {
+            if ready.answers(&client).await {
+                bail!(
+                    "{ready} answers before --with has started anything: another process would be tested. Stop it, or run \
+                     without --with to test it as it is"
+                );
+            }
+        }
         let mut system = System { commands: Vec::new(), health_checks: JoinSet::new() };
         for line in &self.with {
             system.commands.push(Running::start(line, endpoint, self.folder.as_deref())?);
         }
-        let client = reqwest::Client::builder().no_proxy().timeout(ANSWER_TIMEOUT).build()?;
         self.until_ready(&mut system, &client).await?;
         for ready in self.ready.iter().filter(|ready| matches!(ready, Ready::Url(_))) {
             system.health_checks.spawn(check_health(ready.clone(), client.clone()));

@@ -21,7 +21,7 @@ pub(crate) fn document(reports: &[TestReport]) -> String {
         for problem in problems(report) {
             let place = match &report.source {
                 Some(source) => {
-                    let line = problem.spec.and_then(|spec| source.specs.get(spec)).unwrap_or(&source.line);
+                    let line = source.line_of(problem.place);
                     format!("file={},line={line},", property(&visible::text(&source.path)))
                 }
                 None => String::new(),

@@ -64,10 +64,11 @@ pub(crate) fn document(reports: &[TestReport], took: Duration) -> String {
 }
 
 fn body(text: &mut String, report: &TestReport) {
-    if let Some(source) = &report.source {
-        let _ = writeln!(text, "<p>{}:{}</p>", html(&source.path), source.line);
-    }
     let problems = problems(report);
+    if let Some(source) = &report.source {
+        let line = source.line_of(problems.first().and_then(|problem| problem.place));
+        let _ = writeln!(text, "<p>{}:{line}</p>", html(&source.path));
+    }
     if !problems.is_empty() {
         text.push_str("<ul>\n");
         for problem in &problems {

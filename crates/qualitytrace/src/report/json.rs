@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::exchange::{Exchange, Message};
-use super::{Ending, FailedGate, Link, Outcome, Phases, Source, TestReport};
+use super::{Ending, FailedGate, Link, Outcome, Phases, Source, SpecLines, TestReport};
 use crate::client::Flakiness;
 
 /// The version of this format. A field that is added does not change it.
@@ -64,6 +64,8 @@ struct Test {
     line: Option<usize>,
     /// The lines of its specs.
     spec_lines: Vec<usize>,
+    /// The lines of the assertions of each spec.
+    assertion_lines: Vec<Vec<usize>>,
     outcome: String,
     run: u64,
     trace_id: String,
@@ -140,6 +142,7 @@ impl Test {
             open: gate.is_open,
         };
         let passed = report.instead_of_specs.as_ref();
+        let specs = report.source.as_ref().map_or(&[][..], |source| &source.specs);
         Self {
             name: report.name.clone(),
             id: report.id.clone(),
@@ -148,7 +151,8 @@ impl Test {
             part: report.part.clone(),
             file: report.source.as_ref().map(|source| source.path.clone()),
             line: report.source.as_ref().map(|source| source.line),
-            spec_lines: report.source.as_ref().map(|source| source.specs.clone()).unwrap_or_default(),
+            spec_lines: specs.iter().map(|spec| spec.line).collect(),
+            assertion_lines: specs.iter().map(|spec| spec.assertions.clone()).collect(),
             outcome: report.outcome.word().to_owned(),
             run: report.run,
             trace_id: report.trace_id.clone(),
@@ -188,7 +192,10 @@ impl Test {
         let gate = |gate: GateMessage| {
             Some(FailedGate { name: known(&gate.gate)?, message: gate.message, is_open: gate.open })
         };
-        let specs = self.spec_lines;
+        // Reports of older versions have no lines of assertions.
+        let mut assertions = self.assertion_lines.into_iter();
+        let lines = |line| SpecLines { line, assertions: assertions.next().unwrap_or_default() };
+        let specs = self.spec_lines.into_iter().map(lines).collect();
         let source = self.file.zip(self.line).map(|(path, line)| Source { path, line, specs });
         let earlier = self.earlier_runs.into_iter().map(Self::report).collect::<anyhow::Result<_>>()?;
         let trace_id = self.trace_id;

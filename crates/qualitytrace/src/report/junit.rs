@@ -20,8 +20,9 @@ pub(crate) fn document(reports: &[TestReport], took: Duration) -> anyhow::Result
 
 /// One test of the report: an assertion, a gate or the run as a whole.
 struct Case {
-    class: String,
     name: String,
+    /// The indexes of its spec and assertion, if it is one.
+    place: Option<(usize, usize)>,
     /// How long it took: the longest span that the assertion is about, or the run as a whole.
     time: Duration,
     problem: Option<(Kind, String)>,
@@ -30,8 +31,8 @@ struct Case {
 }
 
 impl Case {
-    fn new(class: &str, name: &str, time: Duration, problem: Option<(Kind, String)>) -> Self {
-        Self { class: class.to_owned(), name: name.to_owned(), time, problem, earlier: Vec::new() }
+    fn new(name: &str, time: Duration, problem: Option<(Kind, String)>) -> Self {
+        Self { name: name.to_owned(), place: None, time, problem, earlier: Vec::new() }
     }
 
     /// Turns its problem into a skip, where the spec is not required.
@@ -77,13 +78,13 @@ fn suite(report: &TestReport) -> TestSuite {
         else {
             continue;
         };
-        match cases.iter_mut().find(|case| case.class == earlier.class && case.name == earlier.name) {
+        match cases.iter_mut().find(|case| case.name == earlier.name && case.place == earlier.place) {
             Some(case) => case.earlier.push(problem),
             // The problem is about the earlier run as a whole: no verdict, or an incomplete trace.
-            None => cases.push(Case {
-                earlier: vec![problem],
-                ..Case::new(&earlier.class, &earlier.name, earlier.time, None)
-            }),
+            None => {
+                let case = Case::new(&earlier.name, earlier.time, None);
+                cases.push(Case { earlier: vec![problem], place: earlier.place, ..case });
+            }
         }
     }
     // A failed repetition is a failure, whatever the last one says.
@@ -93,7 +94,8 @@ fn suite(report: &TestReport) -> TestSuite {
         }
     }
     let mut suite = TestSuite::new(visible::text(&report.title()));
-    suite.set_time(report.phases.total).add_test_cases(cases.iter().map(test_case));
+    suite.set_time(report.phases.total);
+    suite.add_test_cases(cases.iter().map(|case| test_case(case, report)));
     if let Some(link) = &report.link {
         suite.add_property(("url", link.as_str()));
     }
@@ -106,7 +108,7 @@ fn suite(report: &TestReport) -> TestSuite {
 
 /// Converts a case to the elements of Surefire, which CI systems know: a case that passed on a retry has flaky failures,
 /// one that never passed has rerun failures.
-fn test_case(case: &Case) -> TestCase {
+fn test_case(case: &Case, report: &TestReport) -> TestCase {
     let reruns = case.earlier.iter().map(|(kind, message)| {
         let mut rerun = TestRerun::new(kind.element());
         rerun.set_type(kind.word()).set_message(visible::text(message));
@@ -122,8 +124,20 @@ fn test_case(case: &Case) -> TestCase {
         status.set_type(kind.word()).set_message(visible::text(message));
     }
     let mut test_case = TestCase::new(visible::text(&case.name), status);
-    test_case.set_classname(visible::text(&case.class)).set_time(case.time);
+    test_case.set_classname(visible::text(&class(report))).set_time(case.time);
+    if let Some(source) = &report.source {
+        test_case.extra.insert("file".into(), visible::text(&source.path).into());
+        test_case.extra.insert("line".into(), source.line_of(case.place).to_string().into());
+    }
     test_case
+}
+
+/// The class of the cases of a test: its file and title, so that no two tests share one.
+fn class(report: &TestReport) -> String {
+    match &report.source {
+        Some(source) => format!("{} › {}", source.path, report.title()),
+        None => report.title(),
+    }
 }
 
 fn cases(report: &TestReport) -> Vec<Case> {
@@ -132,13 +146,13 @@ fn cases(report: &TestReport) -> Vec<Case> {
         Ending::Judged(verdict) => {
             let failed = report.failed_gates.iter().map(|gate| {
                 let kind = if gate.is_open { Kind::Inconclusive } else { Kind::Failure };
-                Case::new("gate", gate.name, total, Some((kind, gate.message.clone())))
+                Case::new(&format!("gate › {}", gate.name), total, Some((kind, gate.message.clone())))
             });
             let Some(passed) = &report.instead_of_specs else {
                 return judged(verdict, total).into_iter().chain(failed).collect();
             };
             // The gates are what was tested: as many failures here as the exit code reflects.
-            let passed = passed.iter().map(|name| Case::new("gate", name, total, None));
+            let passed = passed.iter().map(|name| Case::new(&format!("gate › {name}"), total, None));
             judged(verdict, total).into_iter().map(Case::not_required).chain(failed).chain(passed).collect()
         }
         Ending::Broken(why) => {
@@ -148,21 +162,21 @@ fn cases(report: &TestReport) -> Vec<Case> {
             } else {
                 (Kind::Error, why.clone())
             };
-            vec![Case::new(&report.id, "run", total, Some((kind, why)))]
+            vec![Case::new("run", total, Some((kind, why)))]
         }
         Ending::Skipped(why) => {
-            vec![Case::new(&report.id, "run", total, Some((Kind::Skipped, why.to_string())))]
+            vec![Case::new("run", total, Some((Kind::Skipped, why.to_string())))]
         }
     }
 }
 
 fn judged(verdict: &Verdict, total: Duration) -> Vec<Case> {
     let missing = verdict.missing.join("; ");
-    let specs = verdict.specs.iter().flat_map(|spec| {
+    let specs = verdict.specs.iter().enumerate().flat_map(|(at, spec)| {
         let time = Duration::from_nanos(spec.longest.unwrap_or(0));
-        let class = if spec.name.is_empty() { &spec.selector } else { &spec.name };
+        let title = if spec.name.is_empty() { &spec.selector } else { &spec.name };
         let missing = &missing;
-        spec.assertions.iter().map(move |assertion| {
+        spec.assertions.iter().enumerate().map(move |(number, assertion)| {
             let problem = match assertion.outcome {
                 wire::Outcome::Inconclusive => {
                     // In a test that failed for good each spec gives its own reason.
@@ -175,7 +189,8 @@ fn judged(verdict: &Verdict, total: Duration) -> Vec<Case> {
                 }
                 wire::Outcome::Passed | wire::Outcome::Failed => problem_of(spec, assertion),
             };
-            Case::new(class, &assertion.assertion, time, problem)
+            let name = format!("{title} › {}", assertion.assertion);
+            Case { place: Some((at, number)), ..Case::new(&name, time, problem) }
         })
     });
     let mut cases: Vec<Case> = specs.collect();
@@ -183,7 +198,7 @@ fn judged(verdict: &Verdict, total: Duration) -> Vec<Case> {
     // Missing parts are reported once: by the assertions that they leave undecided, or in a case of their own.
     if !missing.is_empty() && !is_told {
         let problem = Some((Kind::Inconclusive, format!("inconclusive: {missing}")));
-        cases.push(Case::new("trace", "is complete", total, problem));
+        cases.push(Case::new("the trace is complete", total, problem));
     }
     cases
 }

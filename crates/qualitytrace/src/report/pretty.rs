@@ -6,11 +6,13 @@ use std::time::Duration;
 use qualitytrace_server::wire::verdict::{Assertion, Output, SpanResult, Spec};
 use qualitytrace_server::wire::{self, Verdict};
 
-use super::{Ending, Exchange, Level, Outcome, Phases, TestReport, visible, waterfall};
+use super::{Ending, Exchange, Level, Outcome, Phases, TestReport, problems, visible, waterfall};
 use crate::terminal::{columns, counted, duration, fitting, style};
 
 /// How many different failing results of an assertion are shown; the rest is counted.
 const SHOWN_RESULTS: usize = 5;
+/// Tests whose reports fill more than a screen.
+const SCREEN: usize = 20;
 /// Width of the column with names.
 const NAME_WIDTH: usize = 48;
 /// The smallest width of this column.
@@ -177,8 +179,9 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict, level: Leve
         unpaid(text, report);
     }
     if verdict.outcome != wire::Outcome::Passed {
-        for debt in report.debts.iter().filter(|debt| !verdict.missing.contains(debt) && !told.contains(debt))
-        {
+        // A reason begins with what is missing, and says more.
+        let is_told = |debt: &str| told.iter().any(|reason| reason.starts_with(debt));
+        for debt in report.debts.iter().filter(|debt| !is_told(debt)) {
             line(text, 1, &style::faint(format!("missing: {debt}")));
         }
     }
@@ -359,12 +362,36 @@ pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
         .map(|time| format!("; verdicts at most {} after the last span", duration(time)))
         .unwrap_or_default();
     format!(
-        "\n{}: {} in {}{}\n",
+        "{}\n{}: {} in {}{}\n",
+        listed_again(reports),
         counted(reports.len(), "test"),
         parts.join(", "),
         duration(took),
         style::faint(slowest),
     )
+}
+
+/// What did not pass, once more, where the reports above fill more than a screen.
+fn listed_again(reports: &[TestReport]) -> String {
+    let mut text = String::new();
+    for report in reports.iter().filter(|_| reports.len() > SCREEN) {
+        if report.outcome.is_pass() || report.outcome == Outcome::Skipped {
+            continue;
+        }
+        let place = report.source.as_ref().map(|source| {
+            let place = problems(report).first().and_then(|problem| problem.place);
+            style::faint(format!("  {}:{}", visible::text(&source.path), source.line_of(place)))
+        });
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "\n{} {}{}",
+            mark(report.outcome),
+            visible::text(&report.title()),
+            place.unwrap_or_default()
+        );
+    }
+    if text.is_empty() { text } else { text + "\n" }
 }
 
 fn mark(outcome: Outcome) -> String {

@@ -11,8 +11,8 @@ const NAMED_SPANS: usize = 3;
 /// Something that did not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// The index of its spec, if it is about one.
-    pub(crate) spec: Option<usize>,
+    /// The indexes of its spec and of the assertion, if it is about one.
+    pub(crate) place: Option<(usize, usize)>,
     /// What was checked; empty for the run as a whole.
     pub(crate) what: String,
     pub(crate) message: String,
@@ -27,7 +27,7 @@ impl Problem {
 
 /// The problems of a test, in the order of its specs.
 pub(crate) fn problems(report: &TestReport) -> Vec<Problem> {
-    let whole = |message: &str| Problem { spec: None, what: String::new(), message: message.to_owned() };
+    let whole = |message: &str| Problem { place: None, what: String::new(), message: message.to_owned() };
     let verdict = match &report.ending {
         Ending::Broken(why) => return vec![whole(why)],
         Ending::Skipped(why) => return vec![whole(why)],
@@ -36,13 +36,13 @@ pub(crate) fn problems(report: &TestReport) -> Vec<Problem> {
     let mut found = Vec::new();
     if report.instead_of_specs.is_none() {
         for (at, spec) in verdict.specs.iter().enumerate() {
-            let failed =
-                spec.assertions.iter().filter(|assertion| assertion.outcome != wire::Outcome::Passed);
-            found.extend(failed.map(|assertion| of_assertion(at, spec, assertion)));
+            let assertions = spec.assertions.iter().enumerate();
+            let failed = assertions.filter(|(_, assertion)| assertion.outcome != wire::Outcome::Passed);
+            found.extend(failed.map(|(number, assertion)| of_assertion((at, number), spec, assertion)));
         }
     }
     let gates = report.failed_gates.iter().map(|gate| Problem {
-        spec: None,
+        place: None,
         what: format!("gate {}", gate.name),
         message: gate.message.clone(),
     });
@@ -53,7 +53,7 @@ pub(crate) fn problems(report: &TestReport) -> Vec<Problem> {
     found
 }
 
-fn of_assertion(at: usize, spec: &Spec, assertion: &Assertion) -> Problem {
+fn of_assertion(place: (usize, usize), spec: &Spec, assertion: &Assertion) -> Problem {
     let title = if spec.name.is_empty() { &spec.selector } else { &spec.name };
     let mut culprits = assertion.culprits();
     let mut said: Vec<String> = culprits.by_ref().take(NAMED_SPANS).map(told).collect();
@@ -67,7 +67,11 @@ fn of_assertion(at: usize, spec: &Spec, assertion: &Assertion) -> Problem {
     if assertion.outcome == wire::Outcome::Inconclusive {
         said.insert(0, "inconclusive".to_owned());
     }
-    Problem { spec: Some(at), what: format!("{title} › {}", assertion.assertion), message: said.join("; ") }
+    Problem {
+        place: Some(place),
+        what: format!("{title} › {}", assertion.assertion),
+        message: said.join("; "),
+    }
 }
 
 /// The sentence about one span, or about the selection.

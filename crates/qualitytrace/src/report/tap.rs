@@ -27,8 +27,10 @@ pub(crate) fn document(reports: &[TestReport]) -> String {
 fn diagnostics(report: &TestReport) -> String {
     let mut text = format!("  ---\n  outcome: {}\n", report.outcome.word());
     let _ = writeln!(text, "  duration: {}", quoted(&duration(report.phases.total)));
+    let problems = problems(report);
     if let Some(source) = &report.source {
-        let _ = writeln!(text, "  at: {}", quoted(&format!("{}:{}", source.path, source.line)));
+        let line = source.line_of(problems.first().and_then(|problem| problem.place));
+        let _ = writeln!(text, "  at: {}", quoted(&format!("{}:{line}", source.path)));
     }
     if !report.trace_id.is_empty() {
         let _ = writeln!(text, "  trace: {}", quoted(&report.trace_id));
@@ -36,7 +38,6 @@ fn diagnostics(report: &TestReport) -> String {
     if let Some(link) = &report.link {
         let _ = writeln!(text, "  url: {}", quoted(link.as_str()));
     }
-    let problems = problems(report);
     if !problems.is_empty() {
         text.push_str("  problems:\n");
         for problem in &problems {

@@ -111,7 +111,7 @@ async fn a_gate_in_the_folder_that_does_not_pass_turns_the_run_red() {
         &text,
         &["✘ gate analyzer-score: the analyzer gives the trace ", " of 100 points, 100 are required: "],
     );
-    holds(&junit, &["<testcase name=\"analyzer-score\" classname=\"gate\" time=\"", "100 are required"]);
+    holds(&junit, &["<testcase name=\"gate › analyzer-score\" classname=\"", "100 are required"]);
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn specs_that_no_gate_requires_are_shown_and_do_not_count() {
         &[
             "tests=\"2\" skipped=\"1\" failures=\"0\" errors=\"0\"",
             "<skipped message=\"not required: root: got 1, expected 0\" type=\"skipped\"/>",
-            "<testcase name=\"analyzer-score\" classname=\"gate\" time=\"",
+            "<testcase name=\"gate › analyzer-score\" classname=\"",
         ],
     );
     let strict = [("test.yaml", &*wrong), ("profile.yaml", PROFILE), FILES[2]];

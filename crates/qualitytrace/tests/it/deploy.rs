@@ -2,6 +2,8 @@
 //! the Collector, there and elsewhere, are checked by the Collector. What `deploy/` and `.github/` must not leave open:
 //! known passwords, pods that everything reaches, actions that others can replace.
 
+mod action;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -41,7 +41,7 @@ async fn a_project_needs_no_flags_in_any_of_its_folders() {
     assert_eq!(names(&desk.read("report.json")), ["a", "b"]);
     let (code, out, err) = desk.call("src", &["run", "--project", "off"], &[]).await;
     assert_eq!(code, Some(1), "{out}");
-    holds(&err, &["you must specify at least one definition file"]);
+    holds(&err, &["name what to run: `qualitytrace run tests/`"]);
     // A folder search does not take the file for a test, and says nothing about it.
     let (code, out, err) = desk.call("", &["run", ".", "--list"], &[]).await;
     assert_eq!((code, out.lines().count()), (Some(0), 2), "{out}");

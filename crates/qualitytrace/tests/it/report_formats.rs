@@ -60,6 +60,54 @@ async fn each_format_is_what_its_own_readers_expect() {
 }
 
 #[tokio::test]
+async fn no_two_cases_collide_and_each_problem_has_its_line() {
+    let twice = |id: &str| {
+        let wrong =
+            "    - attr:tracetest.response.status = 201\n    - attr:tracetest.response.status = 202\n";
+        test(id, "/a", wrong).replace(&format!("Test {id}"), "Orders")
+    };
+    let suite = "type: TestSuite\nspec:\n  id: s\n  name: Suite\n  steps: [../c.yaml]\n";
+    let files = [("a.yaml", twice("a")), ("b.yaml", twice("b")), ("c.yaml", twice("c"))];
+    let desk = Desk::with(&[&files[..], &[("s/suite.yaml", suite.to_owned())]].concat()).await;
+    let reports = "junit=r.xml,tap=r.tap,github=r.txt,json=r.json";
+    let (code, out, err) = desk.run(&["a.yaml", "b.yaml", "s", "--report", reports]).await;
+    assert_eq!(code, Some(2), "{out}{err}");
+    let junit = desk.read("r.xml");
+    valid_junit(&junit);
+    let document = Document::parse(&junit).unwrap();
+    let cases = document.descendants().filter(|node| node.has_tag_name("testcase"));
+    let mut places: Vec<[&str; 4]> = cases
+        .map(|case| ["classname", "name", "file", "line"].map(|name| case.attribute(name).unwrap()))
+        .collect();
+    assert_eq!(places.len(), 9, "{junit}");
+    assert!(places.contains(&[
+        "a.yaml › Orders",
+        "Answer › attr:tracetest.response.status = 202",
+        "a.yaml",
+        "17"
+    ]));
+    assert!(
+        places.iter().any(|place| place[0] == "c.yaml › Suite › Orders" && place[2] == "c.yaml"),
+        "{places:?}"
+    );
+    places.sort_unstable();
+    places.dedup_by_key(|place| [place[0], place[1]]);
+    assert_eq!(places.len(), 9, "{junit}");
+    holds(&desk.read("r.txt"), &["file=a.yaml,line=16,", "file=a.yaml,line=17,", "file=c.yaml,line=17,"]);
+    holds(&desk.read("r.tap"), &["at: \"a.yaml:16\""]);
+    let (_, out, err) = desk.call("", &["report", "merge", "r.json", "--report", "github=m.txt"], &[]).await;
+    assert!(desk.read("m.txt").contains("file=b.yaml,line=17,"), "{out}{err}");
+}
+
+#[tokio::test]
+async fn one_report_has_standard_output() {
+    let desk = desk().await;
+    let (code, out, err) = desk.run(&["a.yaml", "--report", "json,tap"]).await;
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    holds(&err, &["json and tap cannot both go to standard output", "--report json,tap=FILE"]);
+}
+
+#[tokio::test]
 async fn the_page_is_complete_without_a_network() {
     let Some(chromium) = std::env::var_os("QUALITYTRACE_TEST_CHROMIUM") else {
         assert!(

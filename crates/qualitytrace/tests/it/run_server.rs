@@ -227,3 +227,42 @@ async fn the_forms_of_the_original_run_stored_tests_and_files() {
     }
     assert_eq!(run(here, "run test -f gone.yaml", &[]).await.0, Some(3));
 }
+
+#[tokio::test]
+async fn spans_at_a_wrong_path_are_named_with_the_right_one() {
+    let desk = crate::selecting::Desk::with(&[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = Served::start(program(), "sqlite::memory:", &[]).await;
+    std::fs::write(folder.path().join("t.yaml"), refused(&format!("{}/a", desk.url))).unwrap();
+    let misdirected = async {
+        let mut every = tokio::time::interval(std::time::Duration::from_millis(100));
+        loop {
+            every.tick().await;
+            let request = crate::client().post(server.url("/v1/traces/v1/traces"));
+            let answer = request.header("content-type", "application/json").body("{}").send().await.unwrap();
+            assert_eq!(answer.status(), 404);
+        }
+    };
+    let line = format!("run t.yaml --confirm 0 --settle 1s --server {}", server.url(""));
+    tokio::select! {
+        (code, out, err) = run(folder.path(), &line, &[]) => {
+            assert_eq!(code, Some(2), "{out}{err}");
+            let told = "it was posted to \"/v1/traces/v1/traces\", and spans go to /v1/traces: write \
+                        OTEL_EXPORTER_OTLP_ENDPOINT without a path";
+            assert!(out.contains(told), "{out}{err}");
+        }
+        () = misdirected => unreachable!("it never ends"),
+    }
+}
+
+#[tokio::test]
+async fn a_system_that_runs_already_is_not_taken_for_the_one_of_with() {
+    let desk = crate::selecting::Desk::with(&[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.yaml"), refused(&desk.url)).unwrap();
+    let line = format!("run t.yaml --with true --ready {}", desk.url);
+    let any_port = [("QUALITYTRACE_OTLP_HTTP_ADDR", "127.0.0.1:0")];
+    let (code, out, err) = run(folder.path(), &line, &any_port).await;
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(err.contains("answers before --with has started anything"), "{err}");
+}

@@ -200,14 +200,12 @@ async fn reports_are_written_at_once_and_programs_can_read_them() {
     assert_eq!(code, Some(2), "{out}{err}");
     let report: Value = serde_json::from_str(&desk.read("r.json")).unwrap();
     assert_eq!(report["summary"], serde_json::json!({"tests": 3, "passed": 2, "failed": 1}));
-    assert_eq!((&report["tests"][1]["file"], &report["tests"][1]["line"]), (&"./b.yaml".into(), &1.into()));
+    assert_eq!((&report["tests"][1]["file"], &report["tests"][1]["line"]), (&"b.yaml".into(), &1.into()));
     assert_eq!(report["tests"][1]["verdict"]["specs"][0]["name"], "Answer");
     holds(&desk.read("r.xml"), &["<testsuite name=\"Test b\"", "failures=\"1\""]);
     holds(
         &out,
-        &[
-            "::error file=./b.yaml,line=13,title=Test b failed::Answer › attr:tracetest.response.status = 200: ",
-        ],
+        &["::error file=b.yaml,line=15,title=Test b failed::Answer › attr:tracetest.response.status = 200: "],
     );
     holds(&desk.read("r.md"), &["### ❌ 2 of 3 tests passed", "| ❌ | Test b | failed |"]);
     let page = desk.read("r.html");

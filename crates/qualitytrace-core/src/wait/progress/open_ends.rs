@@ -52,7 +52,11 @@ impl Progress {
                 continue;
             }
             let live = facts.reach.live(&end.who);
-            let closure = facts.reach.closed(&live, end.due, false);
+            let closure = match end.who.first() {
+                // Nothing is known of processes that were never heard.
+                Some(service) if live.is_empty() => Closure::silent(service),
+                _ => facts.reach.closed(&live, end.due, false),
+            };
             let is_past = |by: Timestamp| have_passed(&live, by);
             let share =
                 address.map_or_else(Share::default, |address| address.share(|_| true, facts.now, is_past));
@@ -109,7 +113,8 @@ impl Progress {
         let here: BTreeSet<Arc<str>> = self.services_of_trace().collect();
         not_these.retain(|service| {
             let live = facts.reach.live(&BTreeSet::from([Arc::clone(service)]));
-            here.contains(service) || facts.reach.closed(&live, end.due, false).is_closed()
+            let is_past = !live.is_empty() && facts.reach.closed(&live, end.due, false).is_closed();
+            here.contains(service) || is_past
         });
         outlook.wait(facts.windows.unheard);
         outlook.miss(Absence::new(Whose::AnyoneBut(Arc::new(not_these)), reason));

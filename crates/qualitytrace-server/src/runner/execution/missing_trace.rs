@@ -78,6 +78,9 @@ impl Execution {
         };
         let heard: Vec<&ServiceView> =
             services.iter().filter(|service| service.last_heard >= Some(request.start)).collect();
+        if let Some(refusal) = self.source.ingest().refusals().since(request.start) {
+            return refusal;
+        }
         if heard.is_empty() {
             return silence(&self.config.get(), &services, since);
         }

@@ -50,6 +50,9 @@ pub(super) fn play(world: World, number: u64, seed: u64, tally: &mut Tally) {
     let mut clock = START + listening;
     for round in 0..ROUNDS {
         let bug = (round % 2 == 1).then(|| bugs[random.index(bugs.len())]);
+        if world.is_renewed {
+            server.renew(clock);
+        }
         for (test, claim) in claims.iter().enumerate() {
             clock = server.system.up_since(clock);
             server.system.unfold(clock);

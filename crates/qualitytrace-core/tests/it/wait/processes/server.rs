@@ -4,7 +4,7 @@
 //! trace. A run that was judged is judged again with each late span.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::TriggerSpan;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace};
-use qualitytrace_core::wait::{Begin, History, Policy, Progress, Register, absences};
+use qualitytrace_core::wait::{Begin, History, Learned, Policy, Progress, Register, absences};
 
 use super::super::spans::span_id;
 use super::super::system::{MS, SECOND, START};
@@ -114,6 +114,15 @@ impl<'a> Server<'a> {
             passed_by: [NEVER; 2],
             heard: BTreeSet::new(),
         }
+    }
+
+    /// Ends this server, and starts one that knows what a file keeps.
+    pub(super) fn renew(&mut self, now: u64) {
+        let services = std::mem::take(&mut self.register);
+        let text = Learned { services, tests: BTreeMap::new() }.to_json();
+        self.register = Learned::from_json(&text).expect("it was written like this").services;
+        self.register.listens(Timestamp::from_nanos(now));
+        self.heard.clear();
     }
 
     /// Starts to follow the trace of a request.

@@ -32,6 +32,8 @@ pub(super) struct World {
     pub(super) names_peers: bool,
     /// Callers choose a process themselves, and know it by its own address.
     pub(super) is_direct: bool,
+    /// Each round has a new server that knows what a file keeps, as in CI.
+    pub(super) is_renewed: bool,
     /// How often a process of the odd service leaves and another one joins.
     pub(super) joins: Option<u64>,
     /// The processes of the odd service are replaced once, by ones with this export interval.
@@ -85,6 +87,7 @@ impl World {
         is_unnamed: false,
         names_peers: false,
         is_direct: false,
+        is_renewed: false,
         joins: None,
         update: None,
         is_bare: false,
@@ -109,7 +112,7 @@ impl World {
 
     const RESTARTED: Self = Self { update: Some(5 * SECOND), delays: PROMPT, ..Self::IDLE };
 
-    pub(super) const ALL: [Self; 39] = [
+    pub(super) const ALL: [Self; 42] = [
         Self::HEALTHY,
         Self { name: "healthy, idle", ..Self::IDLE },
         Self { name: "prompt, idle", delays: PROMPT, ..Self::IDLE },
@@ -141,6 +144,9 @@ impl World {
         Self { name: "killed with its queue", is_killed: true, ..Self::HEALTHY },
         Self { name: "killed, idle", is_killed: true, ..Self::IDLE },
         Self { name: "exporter dies", exporter_dies: true, ..Self::HEALTHY },
+        Self { name: "new server", is_renewed: true, ..Self::IDLE },
+        Self { name: "new server, silent 1 of 2", is_renewed: true, ..Self::SILENT },
+        Self { name: "new server, exporter dies", is_renewed: true, exporter_dies: true, ..Self::HEALTHY },
         Self { name: "root not sampled", sampled: 60, ..Self::HEALTHY },
         Self { name: "tail sampling", sampled: 60, held: 4 * SECOND, ..Self::HEALTHY },
         Self { name: "one service samples", part_sampled: 60, ..Self::HEALTHY },

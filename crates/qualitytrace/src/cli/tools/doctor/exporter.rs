@@ -63,28 +63,48 @@ fn endpoint(variable: &impl Fn(&str) -> Option<String>) -> Finding {
         let text = "no endpoint is set in this environment: exporters send to localhost:4317 or 4318";
         return Finding::good(WHAT, text);
     };
-    let protocol = of("PROTOCOL").map(|(_, protocol)| protocol);
-    let Ok(url) = reqwest::Url::parse(&endpoint) else {
-        let text = format!("{name} is no address: `{}`", without_password(&endpoint));
-        return Finding::bad(WHAT, text, format!("write {name}=http://localhost:4318"));
-    };
+    let is_grpc = of("PROTOCOL").map(|(_, protocol)| protocol == "grpc");
     let shown = without_password(&endpoint);
-    let is_grpc = protocol.as_deref().map(|protocol| protocol == "grpc");
+    let is_of_traces = name.contains("_TRACES_");
+    let example = |path: &str| format!("write {name}=http://localhost:4318{path}");
+    let url = reqwest::Url::parse(&endpoint).ok().filter(|url| endpoint.contains("://") && url.has_host());
+    let Some(url) = url.filter(|url| matches!(url.scheme(), "http" | "https")) else {
+        let text = format!("{name} is `{shown}`, which does not begin with http:// or https://");
+        return Finding::bad(WHAT, text, example(if is_of_traces { "/v1/traces" } else { "" }));
+    };
+    let path = url.path().trim_end_matches('/');
+    if url.scheme() == "https" && matches!(url.port(), Some(4317 | 4318)) {
+        let text = format!("{name} is {shown}, and this server takes spans without TLS unless it is told to");
+        return Finding::doubtful(WHAT, text, "write http://, or give the server a certificate");
+    }
+    // SDKs append the path to the general address, and to none other.
+    match (is_of_traces, is_grpc.unwrap_or(false), path) {
+        (false, false, path) if path.ends_with("/v1/traces") => {
+            let text = format!("{name} is {shown}, and SDKs append /v1/traces once more");
+            return Finding::bad(WHAT, text, "leave out the path, or use OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
+        }
+        (true, false, "") if is_grpc.is_some() || url.port() == Some(4318) => {
+            let text = format!("{name} is {shown}, and SDKs send spans there without appending a path");
+            return Finding::bad(WHAT, text, example("/v1/traces"));
+        }
+        _ => {}
+    }
     match (url.port(), is_grpc) {
-        (Some(4318), Some(true)) => Finding::bad(
+        // Each port of this server takes both protocols; a Collector's do not.
+        (Some(4318), Some(true)) => Finding::doubtful(
             WHAT,
-            format!("{name} is {shown}, and port 4318 speaks HTTP, not gRPC"),
-            "use port 4317, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+            format!("{name} is {shown} with gRPC: a Collector takes HTTP at port 4318"),
+            "use port 4317 if spans go through a Collector",
         ),
-        (Some(4317), Some(false)) => Finding::bad(
+        (Some(4317), Some(false)) => Finding::doubtful(
             WHAT,
-            format!("{name} is {shown}, and port 4317 speaks gRPC, not HTTP"),
-            "use port 4318, or set OTEL_EXPORTER_OTLP_PROTOCOL=grpc",
+            format!("{name} is {shown} with HTTP: a Collector takes gRPC at port 4317"),
+            "use port 4318 if spans go through a Collector",
         ),
         (Some(4317), None) => Finding::doubtful(
             WHAT,
             format!("{name} is {shown}, and no protocol is set: most SDKs speak HTTP by default"),
-            "set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or use port 4318",
+            "set OTEL_EXPORTER_OTLP_PROTOCOL=grpc if spans go through a Collector",
         ),
         _ => Finding::good(WHAT, format!("{name} is {shown}")),
     }
@@ -152,15 +172,31 @@ mod tests {
     }
 
     #[test]
-    fn a_port_must_fit_its_protocol() {
+    fn an_address_must_be_one_that_sdks_send_spans_to() {
+        let at = |address: &'static str| ("OTEL_EXPORTER_OTLP_ENDPOINT", address);
+        let of_traces = |address: &'static str| ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", address);
+        for address in ["localhost:4317", "127.0.0.1:4318", "collector", "ftp://host"] {
+            check(&[at(address)], &[(Status::Bad, "does not begin with http://")]);
+        }
+        check(&[at("https://localhost:4318")], &[(Status::Doubtful, "without TLS")]);
+        check(&[at("https://otel.example.com")], &[(Status::Good, "otel.example.com")]);
+        check(&[at("http://localhost:4318/v1/traces")], &[(Status::Bad, "once more")]);
+        check(&[at("http://localhost:4318/otlp")], &[(Status::Good, "/otlp")]);
+        check(&[of_traces("http://localhost:4318")], &[(Status::Bad, "without appending")]);
+        check(&[of_traces("http://localhost:4318/v1/traces")], &[(Status::Good, "/v1/traces")]);
+        let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+        check(&[of_traces("http://localhost:4317"), grpc], &[(Status::Good, "4317")]);
+    }
+
+    #[test]
+    fn a_port_should_fit_its_protocol() {
         let at = |port: &'static str| ("OTEL_EXPORTER_OTLP_ENDPOINT", port);
         let protocol = |name: &'static str| ("OTEL_EXPORTER_OTLP_PROTOCOL", name);
         let (grpc, http) = ("http://localhost:4317", "http://localhost:4318");
         check(&[at(grpc), protocol("grpc")], &[(Status::Good, "4317")]);
-        check(&[at(http), protocol("grpc")], &[(Status::Bad, "speaks HTTP")]);
-        check(&[at(grpc), protocol("http/protobuf")], &[(Status::Bad, "speaks gRPC")]);
+        check(&[at(http), protocol("grpc")], &[(Status::Doubtful, "takes HTTP")]);
+        check(&[at(grpc), protocol("http/protobuf")], &[(Status::Doubtful, "takes gRPC")]);
         check(&[at(grpc)], &[(Status::Doubtful, "no protocol")]);
-        check(&[at("localhost")], &[(Status::Bad, "no address")]);
         check(&[at("http://u:secret@host:4318")], &[(Status::Good, "***")]);
     }
 }
