@@ -71,7 +71,7 @@ impl Progress {
             outlook.concluded(&closure);
             return known.is_some() || within.is_some();
         }
-        let until = closure.until.map_or_else(|| facts.settled(), |until| facts.worth_waiting(until));
+        let until = closure.until.map_or_else(|| facts.settled(), |until| facts.worth_waiting(until, by));
         outlook.expect(until);
         if until > facts.now {
             outlook.decided_at = Some(outlook.decided_at.map_or(until, |at| at.min(until)));

@@ -112,7 +112,7 @@ impl Progress {
                     return Expectation::Absent;
                 }
             }
-            Grade::Later(then) => outlook.expect(facts.worth_waiting(then)),
+            Grade::Later(then) => outlook.expect(facts.worth_waiting(then, due)),
             Grade::Unknown(_) => {
                 let within = facts.register.delivers_within(service).unwrap_or_default();
                 outlook.expect(closure.until.unwrap_or(due + within).max(settled));

@@ -97,10 +97,10 @@ impl Facts<'_> {
         self.windows.last + self.windows.settle
     }
 
-    /// Until when to wait for what is known at `until`: if that is after the end of the wait, only a span that arrives sooner
-    /// helps, and one settle window is given for it.
-    pub(super) fn worth_waiting(&self, until: Timestamp) -> Timestamp {
-        if until > self.windows.deadline { self.settled() } else { until }
+    /// Until when to wait for what should end by `by` and is known at `until`: if that is after the end of the wait, only a
+    /// span that arrives sooner helps, and one settle window is given for it.
+    pub(super) fn worth_waiting(&self, until: Timestamp, by: Timestamp) -> Timestamp {
+        if until > self.windows.deadline { self.settled().max(by + self.windows.settle) } else { until }
     }
 
     /// Whether the largest lag of a service, and a quarter of it, is not over for what has ended so far.
