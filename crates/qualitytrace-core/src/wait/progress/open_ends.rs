@@ -12,7 +12,7 @@ use super::super::absence::{Absence, Whose};
 use super::super::call::CallOutcome;
 use super::super::reach::{Closure, have_passed};
 use super::super::register::{Address, Register, Share};
-use super::super::shape::{Key, Node};
+use super::super::shape::Node;
 use super::outlook::{Facts, Outlook};
 use super::{Arrival, Call, Progress, is_inside};
 use crate::time::Timestamp;
@@ -142,7 +142,7 @@ impl Progress {
                 call,
                 calls: vec![*this],
                 due,
-                who: self.who_answers(arrival, call, kinds, facts.register),
+                who: self.who_answers(call, kinds, facts.register),
             };
             if call.address.is_none() {
                 alone.push(end());
@@ -178,38 +178,16 @@ impl Progress {
     }
 
     /// Returns the services that are known to answer such a call.
-    fn who_answers(
-        &self,
-        arrival: &Arrival,
-        call: &Call,
-        kinds: &[Node],
-        register: &Register,
-    ) -> BTreeSet<Arc<str>> {
+    fn who_answers(&self, call: &Call, kinds: &[Node], register: &Register) -> BTreeSet<Arc<str>> {
         let by_address = call.address.as_deref().and_then(|address| register.who_answers(address));
         if let Some(services) = by_address {
             return services.clone();
         }
-        let of_kinds = |kinds: &[Node]| -> BTreeSet<Arc<str>> {
-            kinds.iter().map(|node| Arc::clone(self.shape.text(self.shape.key(*node).service))).collect()
-        };
         let Some(address) = call.address.as_deref().filter(|_| kinds.is_empty()) else {
-            return of_kinds(kinds);
+            let services = kinds.iter().map(|node| self.shape.text(self.shape.key(*node).service));
+            return services.cloned().collect();
         };
-        let elsewhere = register.who_answers_elsewhere(address, call.kind);
-        let missing =
-            if elsewhere.is_empty() { BTreeSet::new() } else { of_kinds(&self.replaced_by(arrival)) };
-        if missing.is_empty() { elsewhere } else { missing }
-    }
-
-    /// The kinds that answered calls which differ from this one in their address only, and of which this run has fewer.
-    fn replaced_by(&self, arrival: &Arrival) -> Vec<Node> {
-        let Some(key) = arrival.node.map(|node| self.shape.key(node)) else { return Vec::new() };
-        let below = self.answering_kinds();
-        let is_replaced = |node: &Node| {
-            let other = self.shape.key(*node);
-            Key { peer: other.peer, ..key } == other && self.count(*node) < self.history.most(*node)
-        };
-        below.iter().filter(|(call, _)| is_replaced(call)).flat_map(|(_, kinds)| kinds).copied().collect()
+        register.who_answers_elsewhere(address, call.kind)
     }
 
     /// Whether a call that earlier runs had without an answer goes to a peer that sends no spans, and not to one of several
