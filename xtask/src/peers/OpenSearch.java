@@ -10,6 +10,8 @@ public class OpenSearch {
           settings.put("network.host", "127.0.0.1");
           settings.put("http.port", arguments[1]);
           settings.put("transport.port", arguments[2]);
+          // Shards are placed also where the disk of the machine is nearly full.
+          settings.put("cluster.routing.allocation.disk.threshold_enabled", "false");
         })
         .build(configs.disableESLogger());
     // The process ends when it is killed.
