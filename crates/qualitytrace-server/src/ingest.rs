@@ -209,6 +209,11 @@ impl Ingest {
         &self.budget
     }
 
+    /// Whether deliveries need a token.
+    pub(crate) fn requires_token(&self) -> bool {
+        self.config.get().safety.access.otlp
+    }
+
     /// Returns the key that identifies the sender of a request in the budget.
     pub(crate) fn sender(&self, request: &Parts) -> String {
         Client::of(request, &self.config.get().safety.access).sender()

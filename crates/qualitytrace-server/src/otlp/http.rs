@@ -48,7 +48,8 @@ pub(crate) fn note_misdirected(ingest: &Ingest, request: &Parts) {
     let of = |kind| request.headers.get(CONTENT_TYPE).is_some_and(|given| given.as_bytes().starts_with(kind));
     let is_otlp = of(PROTOBUF.as_bytes()) || (of(JSON.as_bytes()) && path.contains("v1/trace"));
     let is_other = path.contains("v1/metrics") || path.contains("v1/logs");
-    if request.method == Method::POST && is_otlp && !is_other {
+    // Where deliveries need a token, one without it changes no verdict.
+    if request.method == Method::POST && is_otlp && !is_other && !ingest.requires_token() {
         let shown: String = path.chars().take(SHOWN_PATH).collect();
         let reason = format!(
             "it was posted to {shown:?}, and spans go to /v1/traces: write OTEL_EXPORTER_OTLP_ENDPOINT without a path, or \

@@ -17,6 +17,14 @@ pub(super) struct Tail {
     pub(super) span: usize,
 }
 
+/// The entry above a span, while entries are searched.
+#[derive(Debug, Clone, Copy)]
+enum EntryOf {
+    Unknown,
+    /// `None` for a span without one.
+    Known(Option<usize>),
+}
+
 impl Progress {
     /// Returns how long each service worked on after the span with which it began, for the
     /// [register](super::super::Register).
@@ -44,7 +52,7 @@ impl Progress {
 
     /// Finds the entries of processes, each with the latest span of the same process below it that ended later.
     pub(super) fn tails(&self) -> HashMap<usize, Option<Tail>> {
-        let mut entry_of = HashMap::with_capacity(self.arrivals.len());
+        let mut entry_of = vec![EntryOf::Unknown; self.arrivals.len()];
         let mut tails: HashMap<usize, Option<Tail>> = HashMap::new();
         for this in 0..self.arrivals.len() {
             let Some(entry) = self.entry_of(this, &mut entry_of) else { continue };
@@ -61,16 +69,16 @@ impl Progress {
     }
 
     /// Returns the entry of the process that sent a span: the nearest span above it, or itself, that another process caused.
-    fn entry_of(&self, this: usize, known: &mut HashMap<usize, Option<usize>>) -> Option<usize> {
+    fn entry_of(&self, this: usize, known: &mut [EntryOf]) -> Option<usize> {
         let mut way = Vec::new();
         let mut at = this;
         let entry = loop {
-            if let Some(entry) = known.get(&at) {
-                break *entry;
+            if let EntryOf::Known(entry) = known[at] {
+                break entry;
             }
             way.push(at);
             // A circle of parents has no entry.
-            known.insert(at, None);
+            known[at] = EntryOf::Known(None);
             let arrival = &self.arrivals[at];
             if matches!(arrival.kind, SpanKind::Server | SpanKind::Consumer) {
                 break Some(at);
@@ -81,7 +89,9 @@ impl Progress {
                 None => break None,
             }
         };
-        known.extend(way.into_iter().map(|at| (at, entry)));
+        for at in way {
+            known[at] = EntryOf::Known(entry);
+        }
         entry
     }
 }

@@ -4,7 +4,7 @@
 //! spans, is mute, is late, or did not sample. No delivery of another process closes it. Who answers at its address
 //! decides only how long to wait and what to say.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +26,14 @@ const BLIND_CALLS: u32 = 8;
 /// Calls without a span, among others with one, that are more than an accident.
 const MIXED: u32 = 2;
 
+impl Call {
+    /// The services that answer such calls at other addresses.
+    fn elsewhere(&self, register: &Register) -> BTreeSet<Arc<str>> {
+        let address = self.address.as_deref();
+        address.map(|address| register.who_answers_elsewhere(address, self.kind)).unwrap_or_default()
+    }
+}
+
 /// Calls to one address that ended the same way.
 struct OpenEnd<'a> {
     arrival: &'a Arrival,
@@ -35,6 +43,8 @@ struct OpenEnd<'a> {
     due: Timestamp,
     /// The services that used to answer.
     who: BTreeSet<Arc<str>>,
+    /// Whether they answered such calls at other addresses only.
+    is_guess: bool,
 }
 
 impl Progress {
@@ -87,8 +97,8 @@ impl Progress {
             }
             // The services that answered at this address before need not be the only ones behind it.
             outlook.miss(Absence::new(of_named, reason.clone()));
-            if address.is_none_or(|address| address.services.is_empty()) {
-                // They answered elsewhere: one that never answered may do so here.
+            if end.is_guess {
+                // One that never answered anywhere may do so here.
                 let placed = Arc::new(self.placed(facts.register));
                 outlook.miss(Absence::new(Whose::AnyoneBut(placed), reason));
             }
@@ -131,18 +141,17 @@ impl Progress {
         let below = self.answering_kinds();
         let mut groups: BTreeMap<(Option<&str>, u8, u64), OpenEnd<'_>> = BTreeMap::new();
         let mut alone = Vec::new();
-        let unproven = self.leaves.iter().filter(|leaf| !self.is_proven_leaf(**leaf, facts.register));
-        for this in self.unanswered.iter().chain(unproven) {
+        for this in self.unanswered.union(&self.doubtful_leaves(facts.register)) {
             let arrival = &self.arrivals[*this];
             let Some(call) = arrival.call.as_ref() else { continue };
             let kinds = arrival.node.and_then(|node| below.get(&node)).map_or(&[][..], Vec::as_slice);
             let due = self.answer_due(*this, call, kinds, facts);
-            let end = || OpenEnd {
-                arrival,
-                call,
-                calls: vec![*this],
-                due,
-                who: self.who_answers(call, kinds, facts.register),
+            let end = || {
+                let known = self.who_answers(call, kinds, facts.register);
+                let is_guess = known.is_empty();
+                let elsewhere = || call.elsewhere(facts.register);
+                let who = if is_guess { elsewhere() } else { known };
+                OpenEnd { arrival, call, calls: vec![*this], due, who, is_guess }
             };
             if call.address.is_none() {
                 alone.push(end());
@@ -180,22 +189,27 @@ impl Progress {
     /// Returns the services that are known to answer such a call.
     fn who_answers(&self, call: &Call, kinds: &[Node], register: &Register) -> BTreeSet<Arc<str>> {
         let by_address = call.address.as_deref().and_then(|address| register.who_answers(address));
-        if let Some(services) = by_address {
-            return services.clone();
+        match by_address {
+            Some(services) => services.clone(),
+            None => {
+                kinds.iter().map(|node| Arc::clone(self.shape.text(self.shape.key(*node).service))).collect()
+            }
         }
-        let Some(address) = call.address.as_deref().filter(|_| kinds.is_empty()) else {
-            let services = kinds.iter().map(|node| self.shape.text(self.shape.key(*node).service));
-            return services.cloned().collect();
-        };
-        register.who_answers_elsewhere(address, call.kind)
     }
 
-    /// Whether a call that earlier runs had without an answer goes to a peer that sends no spans, and not to one of several
-    /// processes that a caller chooses from.
-    fn is_proven_leaf(&self, leaf: usize, register: &Register) -> bool {
-        let call = self.arrivals[leaf].call.as_ref();
-        call.and_then(|call| Some((call.address.as_deref()?, call.kind)))
-            .is_none_or(|(address, kind)| register.who_answers_elsewhere(address, kind).is_empty())
+    /// Calls that earlier runs had without an answer, but that may go to one of several processes which a caller chooses
+    /// from, and not to a peer that sends no spans.
+    fn doubtful_leaves(&self, register: &Register) -> BTreeSet<usize> {
+        let mut known: HashMap<(&str, u64), bool> = HashMap::new();
+        let is_doubtful = |leaf: &&usize| {
+            let call = self.arrivals[**leaf].call.as_ref();
+            let address = call.and_then(|call| Some((call, call.address.as_deref()?)));
+            address.is_some_and(|(call, address)| {
+                let key = (address, call.kind);
+                *known.entry(key).or_insert_with(|| !call.elsewhere(register).is_empty())
+            })
+        };
+        self.leaves.iter().filter(is_doubtful).copied().collect()
     }
 
     /// Returns, for each kind of call, the kinds that answered it in earlier runs.
@@ -215,8 +229,8 @@ impl Progress {
     /// Adds the absences of services that never sent anything: behind a call that is known to stay without an
     /// answer, and behind a message, which may have any number of consumers.
     pub(super) fn unheard(&self, register: &Register, outlook: &mut Outlook) {
-        let leaf = self.leaves.iter().find(|leaf| self.is_proven_leaf(**leaf, register));
-        let leaf = leaf.map(|this| &self.arrivals[*this]);
+        let doubtful = self.doubtful_leaves(register);
+        let leaf = self.leaves.difference(&doubtful).next().map(|this| &self.arrivals[*this]);
         let leaf = leaf.and_then(|leaf| Some(unanswered(leaf, leaf.call.as_ref()?)));
         let is_first = self.history.awaited_runs() == 0;
         let arrivals = if is_first { &self.arrivals[..] } else { &[] };
@@ -290,15 +304,11 @@ fn reason(end: &OpenEnd<'_>, closure: &Closure, share: Share, facts: Facts<'_>) 
             consumed(share.with),
             times(ENOUGH_MESSAGES.saturating_sub(share.with).max(1)),
         ),
-        CallOutcome::Answered | CallOutcome::NoReply | CallOutcome::Refused
-            if share.with == 0 && share.of >= MIXED =>
-        {
-            format!(
-                "the process at {address} has answered {} calls and sent no span, while other processes of {service} send \
-                 theirs: compare their OTEL_* settings, or list {address} under `uninstrumented`",
-                share.of
-            )
-        }
+        CallOutcome::Answered | CallOutcome::NoReply | CallOutcome::Refused if end.is_guess => format!(
+            "{address} answered {} and sent no span, while {service} answers such calls elsewhere with one: if it is a process \
+             of {service} or its like, compare the OTEL_* settings; else list {address} under `uninstrumented`",
+            if share.of > 1 { format!("{} calls", share.of) } else { "a call".to_owned() }
+        ),
         CallOutcome::Answered | CallOutcome::NoReply | CallOutcome::Refused if share.without() >= MIXED => {
             format!(
                 "{address} answered a call and sent no span for it; {} of its last {} answers had none, so about 1 of \
