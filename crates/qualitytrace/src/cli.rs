@@ -10,6 +10,7 @@ mod dashboard;
 mod data_store;
 mod database;
 mod demo;
+mod durations;
 mod environment;
 mod examples;
 mod files;

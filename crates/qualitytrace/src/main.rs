@@ -47,8 +47,12 @@ fn explain(error: &clap::Error) -> cli::Exit {
         terminal::out(&adopted(&error.render().ansi().to_string()));
         return cli::Exit::Passed;
     }
+    let formats = error.get(ContextKind::ValidValue).map(ToString::to_string);
+    let has_usual_formats = formats.is_none_or(|formats| formats == "pretty, json, yaml");
     match (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue)) {
-        (Some(argument), Some(value)) if argument.to_string().starts_with("--output") => {
+        (Some(argument), Some(value))
+            if argument.to_string().starts_with("--output") && has_usual_formats =>
+        {
             // Clients depend on this sentence.
             terminal::err(&format!(
                 "Invalid output format {value}. Available formats are [pretty|json|yaml]\n"
@@ -56,5 +60,23 @@ fn explain(error: &clap::Error) -> cli::Exit {
         }
         _ => terminal::err(&adopted(&error.render().ansi().to_string())),
     }
+    if let Some(tip) = tip(error) {
+        terminal::err(&format!("{}: {tip}\n", terminal::style::strong("tip")));
+    }
     cli::Exit::Error
+}
+
+/// What other programs call something that this one has under another name.
+fn tip(error: &clap::Error) -> Option<&'static str> {
+    let of = |kind| error.get(kind).map(ToString::to_string);
+    let word = of(ContextKind::InvalidSubcommand).or_else(|| of(ContextKind::InvalidArg))?;
+    Some(match word.split(['=', ' ']).next().unwrap_or_default() {
+        "init" | "create" => "`qualitytrace new URL` writes a first test",
+        "test" | "exec" => "`qualitytrace run tests/` runs tests",
+        "validate" | "lint" => "`qualitytrace check tests/` checks files",
+        "--workers" | "--jobs" => "`--parallel N` says how many tests run at once",
+        "-k" | "--filter" => "`--grep REGEX` and `--tag NAME` select tests",
+        "--dry-run" => "`--list` shows what would be run; `check` reads files without running them",
+        _ => return None,
+    })
 }

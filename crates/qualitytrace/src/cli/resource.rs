@@ -40,11 +40,12 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
-    /// What it is: test, testsuite, variableset, datastore, pollingprofile, analyzer, testrunner, config, demo
+    /// What it is, if not what the file says: test, testsuite, variableset, datastore, pollingprofile, analyzer, testrunner,
+    /// config, demo
     resource: Option<String>,
-    /// Definition to send; an id that the server generates is written into it
-    #[arg(long, short, value_name = "FILE")]
-    file: Option<PathBuf>,
+    /// Definitions to send, or folders of them; an id that the server generates is written into the file
+    #[arg(long, short, value_name = "FILE|DIR")]
+    file: Vec<PathBuf>,
     #[command(flatten)]
     target: Target,
 }
@@ -53,11 +54,21 @@ pub(crate) struct Apply {
 pub(crate) struct Get {
     /// What it is: test, testsuite, variableset, datastore, pollingprofile, analyzer, testrunner, config, demo
     resource: Option<String>,
-    /// Which one
-    #[arg(long)]
-    id: Option<String>,
+    #[command(flatten)]
+    which: Which,
     #[command(flatten)]
     target: Target,
+}
+
+/// One resource of a kind.
+#[derive(Debug, Args)]
+struct Which {
+    /// Which one: its id, or its name if no other has it
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Which one, by its id
+    #[arg(long, conflicts_with = "name")]
+    id: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -87,9 +98,8 @@ pub(crate) struct List {
 pub(crate) struct Delete {
     /// What it is: test, testsuite, variableset or demo
     resource: Option<String>,
-    /// Which one
-    #[arg(long)]
-    id: Option<String>,
+    #[command(flatten)]
+    which: Which,
     #[command(flatten)]
     target: Target,
 }
@@ -98,9 +108,8 @@ pub(crate) struct Delete {
 pub(crate) struct Export {
     /// What it is: test, testsuite, variableset, datastore, pollingprofile, analyzer, testrunner, config, demo
     resource: Option<String>,
-    /// Which one
-    #[arg(long)]
-    id: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// Where to write it
     #[arg(long, short, value_name = "FILE", default_value = "resource.yaml")]
     file: PathBuf,
@@ -121,19 +130,25 @@ pub(crate) async fn run(command: Command, before: Target) -> anyhow::Result<Exit
 
 async fn apply(options: Apply, before: Target) -> anyhow::Result<Exit> {
     let mut wrong = Vec::new();
-    if options.file.is_none() {
+    if options.file.is_empty() {
         wrong.push("[file] Definition file must be provided".to_owned());
     }
-    let name = named(options.resource.as_deref(), &mut wrong);
-    let (Some(file), Some(name)) = (options.file, name) else { return Err(flags(&wrong)) };
+    let name = match options.resource.as_deref() {
+        None if wrong.is_empty() => None,
+        resource => named(resource, &mut wrong),
+    };
+    if !wrong.is_empty() {
+        return Err(flags(&wrong));
+    }
     let target = options.target.or(before);
-    apply::apply(&target.client()?, name, &file, target.output.unwrap_or(Output::Yaml)).await
+    apply::apply_all(&target.client()?, name, &options.file, target.output.unwrap_or(Output::Yaml)).await
 }
 
 async fn get(options: Get, before: Target) -> anyhow::Result<Exit> {
-    let (name, id) = one(options.resource.as_deref(), options.id)?;
+    let (name, which) = one(options.resource.as_deref(), options.which)?;
     let target = options.target.or(before);
     let (client, output) = (target.client()?, target.output.unwrap_or(Output::Yaml));
+    let id = which.id(&client, name).await?;
     match client.resource(name.kind, &id, form(output)).await? {
         Some(body) => show(&client, name.kind, &body, output).await?,
         None => terminal::out(&format!("Resource {} with ID {id} not found\n", name.word)),
@@ -186,8 +201,9 @@ async fn list(options: List, before: Target) -> anyhow::Result<Exit> {
 }
 
 async fn delete(options: Delete, before: Target) -> anyhow::Result<Exit> {
-    let (name, id) = one(options.resource.as_deref(), options.id)?;
+    let (name, which) = one(options.resource.as_deref(), options.which)?;
     let client = options.target.or(before).client()?;
+    let id = which.id(&client, name).await?;
     if !client.delete(name.kind, &id).await? {
         bail!("Resource {} with ID {id} not found", name.word);
     }
@@ -196,8 +212,9 @@ async fn delete(options: Delete, before: Target) -> anyhow::Result<Exit> {
 }
 
 async fn export(options: Export, before: Target) -> anyhow::Result<Exit> {
-    let (name, id) = one(options.resource.as_deref(), options.id)?;
+    let (name, which) = one(options.resource.as_deref(), options.which)?;
     let client = options.target.or(before).client()?;
+    let id = which.id(&client, name).await?;
     let format = format_of(&options.file);
     let form = match format {
         Format::Yaml => Form::Yaml,
@@ -224,16 +241,37 @@ async fn export(options: Export, before: Target) -> anyhow::Result<Exit> {
     Ok(Exit::Passed)
 }
 
-/// The resource and the id of a command.
-fn one(resource: Option<&str>, id: Option<String>) -> anyhow::Result<(Name, String)> {
+/// The resource of a command.
+fn one(resource: Option<&str>, which: Which) -> anyhow::Result<(Name, Which)> {
     let mut wrong = Vec::new();
-    let id = id.filter(|id| !id.is_empty());
-    if id.is_none() {
+    if which.id.as_ref().or(which.name.as_ref()).is_none_or(String::is_empty) {
         wrong.push("[id] resource id must be provided".to_owned());
     }
-    match (named(resource, &mut wrong), id) {
-        (Some(name), Some(id)) => Ok((name, id)),
+    match named(resource, &mut wrong) {
+        Some(name) if wrong.is_empty() => Ok((name, which)),
         _ => Err(flags(&wrong)),
+    }
+}
+
+impl Which {
+    /// The id; a name is looked up, unless a resource has it as its id.
+    async fn id(self, client: &Client, name: Name) -> anyhow::Result<String> {
+        let text = match (self.id, self.name) {
+            (Some(id), _) => return Ok(id),
+            (None, text) => text.unwrap_or_default(),
+        };
+        if client.resource(name.kind, &text, Form::Json).await?.is_some() {
+            return Ok(text);
+        }
+        let page = Page { take: MOST, skip: 0, sort_by: "", direction: "" };
+        let all = listed(&client.list(name.kind, &page, Form::Json).await?)?;
+        let items = all["items"].as_array().into_iter().flatten().map(|item| &item["spec"]);
+        let ids = items.filter(|spec| spec["name"] == text.as_str()).filter_map(|spec| spec["id"].as_str());
+        match ids.collect::<Vec<_>>()[..] {
+            [] => Ok(text),
+            [id] => Ok(id.to_owned()),
+            [..] => bail!("several are called `{text}`; `qualitytrace list {}` shows their ids", name.word),
+        }
     }
 }
 

@@ -15,9 +15,10 @@ use qualitytrace_server::server::Server;
 
 use self::of_project::{Gives, ProjectSettings};
 use self::own_server::{OtlpOptions, own_server};
-use self::windows::{Windows, seconds_or_duration};
+use self::windows::Windows;
 use super::Exit;
 use super::beside::{Beside, ChosenSet};
+use super::durations::seconds_or_duration;
 use super::files::{self, File};
 use super::interrupt::Interrupt;
 use super::last_run;
@@ -56,9 +57,9 @@ pub(crate) struct Options {
     /// File with the token to send to the server; overrides --token
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// How long to retry while the server is unavailable, in seconds
-    #[arg(long, alias = "patience", value_name = "SECONDS", default_value_t = RECONNECT_TIMEOUT.as_secs())]
-    reconnect_timeout: u64,
+    /// How long to retry while the server is unavailable, like 2m; 1m by default
+    #[arg(long, alias = "patience", value_name = "DURATION", value_parser = seconds_or_duration)]
+    reconnect_timeout: Option<Duration>,
     #[command(flatten)]
     with: with::Options,
     #[command(flatten)]
@@ -199,7 +200,7 @@ impl Options {
         let (own, given) = if self.project.gives.token_file { (token, None) } else { (None, token) };
         let target = self.target.clone().with_token(given);
         let Some(named) = target.named_client()? else { return Ok(None) };
-        let client = named.client.with_reconnect_timeout(Duration::from_secs(self.reconnect_timeout));
+        let client = named.client.with_reconnect_timeout(self.reconnect_timeout.unwrap_or(RECONNECT_TIMEOUT));
         let client = if own.is_some() { client.with_token(own) } else { client };
         Ok(Some(NamedServer { client, ..named }))
     }
@@ -474,13 +475,13 @@ async fn wanted(
         None => client.usual_gates().await?,
     };
     let mut settings = beside.settings;
-    if !is_own && options.windows.are_given() {
-        let of_tests = settings.polling_profile.is_some();
+    // A server of this run has them already, unless a profile beside the tests replaces its own.
+    if options.windows.are_given() && (!is_own || settings.polling_profile.is_some()) {
         let mut profile = match settings.polling_profile.take() {
             Some(profile) => profile,
             None => client.usual_profile().await?,
         };
-        options.windows.put_into(&mut profile, of_tests);
+        options.windows.put_into(&mut profile);
         settings.polling_profile = Some(profile);
     }
     Ok(RunOptions {

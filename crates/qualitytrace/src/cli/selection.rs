@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use clap::builder::{StringValueParser, TypedValueParser};
 use regex::Regex;
 
 use super::last_run;
@@ -23,7 +24,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "REGEX", help_heading = "Selection")]
     grep: Option<Regex>,
     /// Run only tests and suites with this tag; may be given more than once: one of them is enough
-    #[arg(long = "tag", value_name = "NAME,...", value_delimiter = ',', help_heading = "Selection")]
+    #[arg(long = "tag", value_name = "NAME,...", value_delimiter = ',', value_parser = trimmed(), help_heading = "Selection")]
     tags: Vec<String>,
     /// Run only what did not pass in the last run in this folder
     #[arg(long, help_heading = "Selection")]
@@ -83,6 +84,11 @@ struct Facts {
     failed: Option<HashSet<String>>,
     /// Files that changed; `None` when that does not count.
     changed: Option<HashSet<PathBuf>>,
+}
+
+/// A name of a list that people separate with a comma and a blank.
+fn trimmed() -> impl TypedValueParser<Value = String> {
+    StringValueParser::new().map(|name| name.trim().to_owned())
 }
 
 impl Options {

@@ -19,11 +19,14 @@ use tokio::process::{Child, Command};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
+use super::durations::seconds_or_duration;
 use crate::terminal;
 
 /// How many of the last lines of a command are kept, and how many bytes of each.
 const KEPT_LINES: usize = 50;
 const KEPT_BYTES: usize = 1_000;
+/// How long the system may take to be ready, unless the user says it.
+const READY_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often it is checked whether the system is ready.
 const READY_INTERVAL: Duration = Duration::from_millis(50);
 /// How often the system gets a health check while the tests run, and how long its answer may take. A service is known after
@@ -49,9 +52,9 @@ pub(crate) struct Options {
     /// Address or port that answers when the system is ready; may be given more than once
     #[arg(long, value_name = "URL|PORT", help_heading = "System under test")]
     ready: Vec<Ready>,
-    /// How long the system may take to be ready, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, help_heading = "System under test")]
-    ready_timeout: u64,
+    /// How long the system may take to be ready, like 2m; 1m by default
+    #[arg(long, value_name = "DURATION", value_parser = seconds_or_duration, help_heading = "System under test")]
+    ready_timeout: Option<Duration>,
     /// The folder that the commands are started in; `None` for the current one.
     #[arg(skip)]
     pub(crate) folder: Option<PathBuf>,
@@ -127,15 +130,15 @@ impl Options {
     }
 
     async fn until_ready(&self, system: &mut System, client: &reqwest::Client) -> anyhow::Result<()> {
-        let until = Instant::now() + Duration::from_secs(self.ready_timeout);
+        let until = Instant::now() + self.ready_timeout.unwrap_or(READY_TIMEOUT);
         for ready in &self.ready {
             while !ready.answers(client).await {
                 system.require_running()?;
                 if Instant::now() > until {
                     bail!(
-                        "the system is not ready after {} s: {ready} does not answer; give it longer with \
+                        "the system is not ready after {}: {ready} does not answer; give it longer with \
                          --ready-timeout\n{}",
-                        self.ready_timeout,
+                        terminal::duration(self.ready_timeout.unwrap_or(READY_TIMEOUT)),
                         system.output()
                     );
                 }

@@ -337,3 +337,24 @@ async fn a_file_of_vars_is_stored_where_a_test_is_run_as_tracetest_does() {
     let stored = desk.run("get variableset -c config.yml --id other").await;
     assert!(stored.out.contains("not found"), "{}", stored.out);
 }
+
+#[tokio::test]
+async fn a_folder_is_applied_by_what_its_files_say_and_a_name_is_enough() {
+    let desk = Desk::new().await;
+    std::fs::create_dir(desk.path().join("tests")).unwrap();
+    let suite = "type: TestSuite\nspec:\n  id: all\n  name: All\n  steps: [orders]\n";
+    desk.write("tests/a-suite.yaml", suite);
+    desk.write("tests/orders.yaml", &TEST.replace("  name: Orders", "  id: orders\n  name: Orders"));
+    desk.write("tests/compose.yaml", "services: {}\n");
+    desk.write("set.yaml", "type: VariableSet\nspec:\n  id: v\n  name: Values\n  values: []\n");
+    let ended = desk.run("apply -f tests -f set.yaml").await;
+    assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);
+    for line in ["get test Orders", "get test orders", "get testsuite All", "get variableset Values"] {
+        let ended = desk.run(line).await;
+        assert_eq!(ended.code, Some(0), "{line}: {}", ended.err);
+        assert!(ended.out.contains("type: ") && !ended.out.contains("not found"), "{line}: {}", ended.out);
+    }
+    let ended = desk.run("delete test Orders").await;
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(desk.run("get test Orders").await.out.contains("not found"));
+}

@@ -18,6 +18,24 @@ fn a_mistyped_command_is_no_failed_test() {
 }
 
 #[test]
+fn words_of_other_programs_get_a_tip() {
+    for (arguments, tip) in [
+        (&["init"][..], "qualitytrace new URL"),
+        (&["test", "tests/"], "qualitytrace run tests/"),
+        (&["run", "tests/", "--workers", "4"], "--parallel N"),
+        (&["run", "tests/", "-k", "cart"], "--grep REGEX"),
+        (&["run", "tests/", "--dry-run"], "--list"),
+        (&["run", "tests/", "--timeout", "30"], "it has no unit: write 30s or 30ms"),
+        (&["trace", "export", "x", "-o", "json"], "otlp"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_qualitytrace")).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains(tip), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn output_that_is_lost_is_no_success_but_a_reader_that_has_seen_enough_is_none() {
     for arguments in
         [&["config", "show"][..], &["version"], &["--help"], &["serve", "--help"], &["--version"], &[]]

@@ -1,7 +1,7 @@
 //! `qualitytrace apply`: sends a file to a server, with the files that it names.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use qualitytrace_core::definition::{self, Document, Kind, Resource};
@@ -9,19 +9,54 @@ use serde_json::Value;
 
 use super::{Name, form, show};
 use crate::cli::Exit;
-use crate::cli::files::File;
 use crate::cli::files::ids;
 use crate::cli::files::references;
 use crate::cli::files::regular;
+use crate::cli::files::{self, File};
 use crate::cli::target::Output;
 use crate::client::Client;
 use crate::client::resources::Form;
 use crate::terminal;
 
+/// Applies files and the files of folders: what others refer to first.
+pub(super) async fn apply_all(
+    client: &Client,
+    name: Option<Name>,
+    paths: &[PathBuf],
+    output: Output,
+) -> anyhow::Result<Exit> {
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let found = files::find(std::slice::from_ref(path))?
+                .iter()
+                .map(|path| read(path))
+                .collect::<Result<Vec<_>, _>>()?;
+            files.extend(found.into_iter().filter(|file| !file.reading.documents.is_empty()));
+        } else {
+            files.push(read(path)?);
+        }
+    }
+    files.sort_by_key(|file| {
+        file.reading.documents.first().map(|document| match document.resource.kind() {
+            Kind::Test => 1,
+            Kind::TestSuite => 2,
+            _ => 0,
+        })
+    });
+    for file in &files {
+        if apply(client, name, file, output).await? != Exit::Passed {
+            return Ok(Exit::Error);
+        }
+    }
+    Ok(Exit::Passed)
+}
+
 /// Applies every document of a file and prints the responses.
-pub(super) async fn apply(client: &Client, name: Name, path: &Path, output: Output) -> anyhow::Result<Exit> {
-    let file = read(path)?;
-    if let Some(kind) = stated_kind(&file).filter(|kind| Kind::named(kind) != Some(name.kind)) {
+async fn apply(client: &Client, name: Option<Name>, file: &File, output: Output) -> anyhow::Result<Exit> {
+    if let Some(name) = name
+        && let Some(kind) = stated_kind(file).filter(|kind| Kind::named(kind) != Some(name.kind))
+    {
         let is_old_word = kind == "Environment" && name.kind == Kind::VariableSet;
         if !is_old_word {
             bail!("cannot apply {kind} to {} resource", name.kind.as_str());
@@ -32,18 +67,20 @@ pub(super) async fn apply(client: &Client, name: Name, path: &Path, output: Outp
         return Ok(Exit::Error);
     }
     if file.reading.documents.is_empty() {
-        bail!("cannot find type in yaml: {} holds no definition", path.display());
+        bail!("cannot find type in yaml: {} holds no definition", file.path.display());
     }
     let mut kinds = file.reading.documents.iter().map(|document| document.resource.kind());
-    if let Some(other) = kinds.find(|kind| *kind != name.kind) {
+    if let Some(name) = name
+        && let Some(other) = kinds.find(|kind| *kind != name.kind)
+    {
         bail!("cannot apply {} to {} resource", other.as_str(), name.kind.as_str());
     }
     let mut source = file.source.clone();
     for (index, document) in file.reading.documents.iter().enumerate() {
-        let body = send(client, &file, document, form(output)).await?;
+        let body = send(client, file, document, form(output)).await?;
         // At once: a later document may fail, and what was stored must be found again.
-        source = write_id(&file, source, index, &id_in(&body, output)?)?;
-        show(client, name.kind, &body, output).await?;
+        source = write_id(file, source, index, &id_in(&body, output)?)?;
+        show(client, document.resource.kind(), &body, output).await?;
     }
     Ok(Exit::Passed)
 }

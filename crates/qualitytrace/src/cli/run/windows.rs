@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
-use qualitytrace_core::time::parse_duration;
 use qualitytrace_core::wait::Policy;
 use serde_json::{Map, Value};
 
-/// How to wait, unless a polling profile of the tests says something else.
+use crate::cli::durations::duration;
+
+/// How to wait, whatever a polling profile says.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Windows {
     /// Silence that ends a wait when nothing is owed, like 150ms
@@ -53,16 +54,15 @@ impl Windows {
         Ok(())
     }
 
-    /// Puts them into a polling profile. Values of a profile `of_tests` are kept.
-    pub(super) fn put_into(&self, profile: &mut Map<String, Value>, of_tests: bool) {
+    /// Puts them into a polling profile.
+    pub(super) fn put_into(&self, profile: &mut Map<String, Value>) {
         let text = |time: Duration| match time.subsec_nanos() % 1_000_000 {
             0 => format!("{}ms", time.as_millis()),
             _ => format!("{}ns", time.as_nanos()),
         };
         let periodic = profile.entry("periodic").or_insert_with(|| Value::Object(Map::new()));
         for (name, window) in self.given() {
-            let is_said = of_tests && !periodic[name].is_null();
-            if let Some(window) = window.filter(|_| !is_said) {
+            if let Some(window) = window {
                 periodic[name] = text(window).into();
             }
         }
@@ -79,12 +79,17 @@ impl Windows {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    let nanos = parse_duration(text).and_then(|nanos| u64::try_from(nanos).ok());
-    nanos.map(Duration::from_nanos).ok_or_else(|| "write a duration, like 6s or 500ms".to_owned())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Parses a duration; a bare number counts seconds.
-pub(super) fn seconds_or_duration(text: &str) -> Result<Duration, String> {
-    text.parse().map(Duration::from_secs).or_else(|_| duration(text))
+    #[test]
+    fn flags_win_over_a_profile() {
+        let mut profile = Map::new();
+        profile.insert("periodic".to_owned(), serde_json::json!({ "settle": "9s", "timeout": "20s" }));
+        let windows =
+            Windows { quiet: None, settle: Some(Duration::from_secs(1)), timeout: None, within: None };
+        windows.put_into(&mut profile);
+        assert_eq!(profile["periodic"], serde_json::json!({ "settle": "1000ms", "timeout": "20s" }));
+    }
 }
