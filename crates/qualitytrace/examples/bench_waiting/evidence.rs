@@ -212,8 +212,11 @@ fn line(name: &str, came: &[&LaneRun]) -> Value {
     let decided = || came.iter().filter(|came| came.is_decided());
     let mut last: Vec<_> = decided().filter_map(|came| came.after_last).collect();
     let mut evidence: Vec<_> = decided().filter_map(|came| came.after_evidence).collect();
+    let by_absence = decided().filter(|came| came.bug.absent_from().is_some());
+    let mut proof: Vec<_> = by_absence.filter_map(|came| came.after_evidence).collect();
     last.sort_unstable();
     evidence.sort_unstable();
+    proof.sort_unstable();
     let at = |sorted: &[Duration], percent| match sorted {
         [] => json!(null),
         sorted => json!(Tally::at(sorted, percent).as_millis()),
@@ -225,5 +228,6 @@ fn line(name: &str, came: &[&LaneRun]) -> Value {
         "gave up, rightly": came.len() - decided().count(),
         "p50 ms after the last span": at(&last, 50), "p90 ms": at(&last, 90), "p99 ms": at(&last, 99),
         "p50 ms after the evidence": at(&evidence, 50), "p99 ms after it": at(&evidence, 99),
+        "failed by absence: p90 ms after the proof": at(&proof, 90),
     })
 }
