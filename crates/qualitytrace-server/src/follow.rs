@@ -55,6 +55,11 @@ impl<K: Hash + Eq + Clone + Debug + Send + Sync + 'static> Followers<K> {
         lock(&self.0).values().for_each(|(sender, _)| sender.send_modify(|changes| *changes += 1));
     }
 
+    /// Whether anyone has subscribed to `thing`.
+    pub(crate) fn has(&self, thing: &K) -> bool {
+        lock(&self.0).contains_key(thing)
+    }
+
     /// Wakes the subscribers of these things.
     pub(crate) fn wake<'a>(&self, wanted: impl Iterator<Item = &'a K>)
     where

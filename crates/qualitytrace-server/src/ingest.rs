@@ -409,6 +409,16 @@ impl Ingest {
         self.retained_bytes() > self.limits().retained_bytes / 10 * 9
     }
 
+    /// Wakes those who follow a trace to which spans of another one link.
+    fn linked(&self, senders: &[Sender]) {
+        for Sender { service, links, .. } in senders {
+            for linked in links.iter().filter(|linked| self.followers.has(&linked.trace)) {
+                self.register.lock().linked(linked.id, service);
+                self.followers.wake([linked.trace].iter());
+            }
+        }
+    }
+
     fn committed(&self, chunks: &[NewChunk], retained: u64) {
         self.retained.store(retained, Ordering::Relaxed);
         if self.is_crowded() {
@@ -451,6 +461,7 @@ async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver
                 // Before the followers are woken: they read the register.
                 for (senders, arrived) in &delivered {
                     ingest.register.delivered(senders, *arrived);
+                    ingest.linked(senders);
                 }
                 ingest.committed(&chunks, *retained);
             }

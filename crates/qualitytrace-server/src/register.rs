@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::wait::Register;
 use qualitytrace_core::wait::register::Identity;
@@ -20,6 +21,8 @@ pub struct Sender {
     pub process: Identity,
     /// The first and the last end time of its spans; `None` if it has no spans.
     pub ends: Option<(Timestamp, Timestamp)>,
+    /// The spans of other traces that its spans link to.
+    pub links: Vec<LinkedSpan>,
 }
 
 impl Sender {
@@ -30,6 +33,15 @@ impl Sender {
         }
         self
     }
+}
+
+/// A span that a span of another trace links to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkedSpan {
+    /// Its trace.
+    pub trace: TraceId,
+    /// Its id.
+    pub id: SpanId,
 }
 
 /// A shared register.
@@ -51,7 +63,7 @@ impl SharedRegister {
             return;
         }
         let mut register = self.lock();
-        for Sender { service, process, ends } in senders {
+        for Sender { service, process, ends, .. } in senders {
             let Some((first, last)) = *ends else { continue };
             register.delivered(service, process, first, at);
             if last > first {

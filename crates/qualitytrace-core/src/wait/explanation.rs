@@ -7,6 +7,9 @@ use super::evidence::Silence;
 use super::register::Register;
 use crate::time::Timestamp;
 
+/// Fewer deliveries than this do not say how often a service delivers.
+const FEW: u32 = 5;
+
 impl Register {
     /// Explains why it is not known whether a service has sent everything, and what to do.
     pub(super) fn excuse(&self, service: &str, silence: Silence, now: Timestamp) -> String {
@@ -60,12 +63,16 @@ impl Register {
 
     /// Describes a service whose lag is known and not over.
     pub(super) fn still_waiting(&self, service: &str, now: Timestamp) -> String {
-        let name = named(service);
-        self.get(service).map_or_else(String::new, |known| {
-            let (lag, last) = (rounded(known.largest_lag()), rounded(now.since(known.last_arrival)));
-            format!("{name} delivers every {lag} (last seen {last} ago): wait longer (`timeout`), or let it export sooner \
-                     (OTEL_BSP_SCHEDULE_DELAY)")
-        })
+        let Some(known) = self.get(service) else { return String::new() };
+        if known.deliveries < FEW {
+            return self.excuse(service, Silence::Few, now);
+        }
+        let (lag, last) = (rounded(known.largest_lag()), rounded(now.since(known.last_arrival)));
+        format!(
+            "{} delivers every {lag} (last seen {last} ago): wait longer (`timeout`), or let it export sooner \
+             (OTEL_BSP_SCHEDULE_DELAY)",
+            named(service)
+        )
     }
 
     /// Says when a service was last heard.

@@ -48,6 +48,8 @@ pub struct Progress {
     is_trigger_observed: bool,
     sent_at: Option<Timestamp>,
     answered_at: Option<Timestamp>,
+    /// Whether a span answers the trigger in a trace of its own.
+    is_answered_elsewhere: bool,
     history: Arc<History>,
     arrivals: Vec<Arrival>,
     by_id: HashMap<SpanId, usize>,
@@ -156,6 +158,7 @@ impl Progress {
             history,
             last_arrival: None,
             resumed_at: None,
+            is_answered_elsewhere: false,
             processes: Vec::new(),
             resources: Vec::new(),
             leaves: BTreeSet::new(),
@@ -267,6 +270,15 @@ impl Progress {
     /// Records that the server was suspended until now: the silence before it was not observed.
     pub fn resumed(&mut self, at: Timestamp) {
         self.resumed_at = self.resumed_at.max(Some(at));
+    }
+
+    /// Records that a span answers the trigger in another trace: the system does not continue this one.
+    pub fn answered_elsewhere(&mut self) {
+        self.is_answered_elsewhere = true;
+    }
+
+    pub(super) fn is_answered_elsewhere(&self) -> bool {
+        self.is_answered_elsewhere
     }
 
     /// Returns the start of the current silence, if anything happened after the answer.
@@ -423,11 +435,17 @@ impl Progress {
         process
     }
 
-    /// Takes over what the register knows of the clocks of the processes in this trace.
-    pub fn adjust_clocks(&mut self, register: &Register) {
+    /// Takes over what the register knows of the clocks of the processes in this trace, and of its calls that spans of
+    /// other traces link to.
+    pub fn consult(&mut self, register: &Register) {
         for process in &mut self.processes {
             let service = self.shape.text(process.service);
             process.clock_ahead = register.clock_ahead(service, &process.identity).unwrap_or(0);
+        }
+        let is_linked = |this: &usize| self.arrivals[*this].id.is_some_and(|id| register.is_linked(id));
+        let linked: Vec<usize> = self.unanswered.union(&self.leaves).copied().filter(is_linked).collect();
+        for this in linked {
+            self.answer(this);
         }
     }
 

@@ -25,6 +25,7 @@ pub use self::view::{InstanceView, ServiceView};
 use super::call;
 use super::observation::{ClockPair, Edge, Observations, ObservedCall};
 pub use super::process::{Identity, ProcessAttributes, names_process};
+use crate::id::SpanId;
 use crate::time::Timestamp;
 use crate::trace::Span;
 
@@ -38,6 +39,8 @@ pub const MAX_SERVICES: usize = 1_024;
 pub const MAX_ADDRESSES: usize = 4_096;
 /// Maximum number of services that are remembered as called by one service.
 const MAX_EDGES: usize = 64;
+/// Linked spans that are remembered; beyond this they are forgotten.
+const MAX_LINKED: usize = 4_096;
 /// Deliveries after which an old largest lag begins to be forgotten.
 const LAG_WINDOW: u32 = 200;
 /// No exporter holds spans back for this long, and no synchronised clock is this wrong: such spans were recorded
@@ -62,6 +65,8 @@ pub struct Register {
     disorder: Largest,
     deliveries: u32,
     forgotten: u64,
+    /// Spans of followed traces that spans of other traces link to, with the services of those.
+    linked: HashMap<SpanId, Arc<str>>,
 }
 
 /// What is known of one service.
@@ -240,8 +245,27 @@ impl Register {
         }
     }
 
+    /// Records that a span of this service, in another trace, links to this span: it answers it, if that is a call.
+    pub fn linked(&mut self, span: SpanId, service: &str) {
+        if self.linked.len() >= MAX_LINKED {
+            self.linked.clear();
+        }
+        self.linked.insert(span, service.into());
+        for address in self.addresses.values_mut().filter(|address| address.knows_call(span)) {
+            address.answered(Some(span), service, Duration::ZERO);
+        }
+    }
+
+    /// Whether a span of another trace links to this one.
+    pub(super) fn is_linked(&self, span: SpanId) -> bool {
+        self.linked.contains_key(&span)
+    }
+
     fn observe_call(&mut self, call: &ObservedCall) {
         let ObservedCall { address, span, kind, end, answer } = call;
+        let linked =
+            span.and_then(|span| self.linked.get(&span)).map(|service| (Arc::clone(service), Duration::ZERO));
+        let answer = answer.as_ref().or(linked.as_ref());
         if self.addresses.len() >= MAX_ADDRESSES && !self.addresses.contains_key(address) {
             return;
         }

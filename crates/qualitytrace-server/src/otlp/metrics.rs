@@ -18,7 +18,7 @@ pub(super) fn count(body: &[u8]) -> Result<(u64, Vec<Sender>), Malformed> {
         if of_resource.number == 1 {
             let resource =
                 fields(of_resource.bytes, &METRICS).flatten().filter(|field| field.number == 1).last();
-            senders.add(resource.map(|resource| resource.bytes).unwrap_or_default(), Ends::NONE);
+            senders.add(resource.map(|resource| resource.bytes).unwrap_or_default(), Ends::NONE, Vec::new());
         }
     }
     Ok((leaves(body, &METRICS, &TO_POINTS), senders.into_list()))

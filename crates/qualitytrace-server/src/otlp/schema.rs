@@ -39,6 +39,8 @@ pub(super) struct Signal {
     pub(super) trace_id: u32,
     /// The item's field that holds its end time, if it has one.
     pub(super) end: Option<u32>,
+    /// The item's field that holds its links, if it has any.
+    pub(super) links: Option<u32>,
 }
 
 pub(super) static TRACES: Signal = Signal {
@@ -48,6 +50,7 @@ pub(super) static TRACES: Signal = Signal {
     item: &SPAN,
     trace_id: 1,
     end: Some(8),
+    links: Some(13),
 };
 
 pub(super) static LOGS: Signal = Signal {
@@ -57,6 +60,7 @@ pub(super) static LOGS: Signal = Signal {
     item: &LOG_RECORD,
     trace_id: 9,
     end: None,
+    links: None,
 };
 
 static RESOURCE_SPANS: Message = Message {
@@ -115,7 +119,7 @@ static EVENT: Message = Message {
     fields: &[Kind::Fixed64, Kind::Text, Kind::Message(&KEY_VALUE), Kind::Varint],
 };
 
-static LINK: Message = Message {
+pub(super) static LINK: Message = Message {
     name: "Span.Link",
     fields: &[Kind::Bytes, Kind::Bytes, Kind::Text, Kind::Message(&KEY_VALUE), Kind::Varint, Kind::Fixed32],
 };

@@ -10,10 +10,12 @@ use qualitytrace_core::wait::register::ProcessAttributes;
 
 use super::protobuf::{fields, varint};
 use super::schema::{ANY_VALUE, KEY_VALUE, RESOURCE};
-use crate::register::Sender;
+use crate::register::{LinkedSpan, Sender};
 
 /// Senders of one request that are recorded; further ones are ignored.
 const MAX_SENDERS: usize = 1_024;
+/// Links to other traces of one sender that are recorded; further ones are ignored.
+pub(super) const MAX_LINKS: usize = 1_024;
 /// Longer names are truncated.
 const MAX_NAME_BYTES: usize = 256;
 
@@ -45,23 +47,27 @@ impl Ends {
 #[derive(Debug, Default)]
 pub(super) struct Senders<'a> {
     known: HashMap<Described<'a>, usize>,
-    list: Vec<(Described<'a>, Ends)>,
+    list: Vec<(Described<'a>, Ends, Vec<LinkedSpan>)>,
 }
 
 impl<'a> Senders<'a> {
-    /// Adds the process that an encoded resource describes, with the end times of its spans.
-    pub(super) fn add(&mut self, resource: &'a [u8], ends: Ends) {
+    /// Adds the process that an encoded resource describes, with the end times of its spans, and the spans of other traces
+    /// that they link to.
+    pub(super) fn add(&mut self, resource: &'a [u8], ends: Ends, links: Vec<LinkedSpan>) {
         let described = Described::read(resource);
         if let Some(at) = self.known.get(&described) {
-            self.list[*at].1.join(ends);
+            let (_, known_ends, known_links) = &mut self.list[*at];
+            known_ends.join(ends);
+            known_links.extend(links);
+            known_links.truncate(MAX_LINKS);
         } else if self.list.len() < MAX_SENDERS {
             self.known.insert(described, self.list.len());
-            self.list.push((described, ends));
+            self.list.push((described, ends, links));
         }
     }
 
     pub(super) fn into_list(self) -> Vec<Sender> {
-        self.list.into_iter().map(|(described, ends)| described.sender(ends)).collect()
+        self.list.into_iter().map(|(described, ends, links)| described.sender(ends, links)).collect()
     }
 }
 
@@ -101,12 +107,13 @@ impl<'a> Described<'a> {
         described
     }
 
-    fn sender(&self, ends: Ends) -> Sender {
+    fn sender(&self, ends: Ends, links: Vec<LinkedSpan>) -> Sender {
         Sender {
             service: self.service.to_owned(),
             process: self.process.identity(),
             ends: (ends.last > 0)
                 .then(|| (Timestamp::from_nanos(ends.first), Timestamp::from_nanos(ends.last))),
+            links,
         }
     }
 }
@@ -171,6 +178,7 @@ mod tests {
             service: (*service).to_owned(),
             process: process(instance),
             ends: ends.map(|(first, last)| (Timestamp::from_nanos(first), Timestamp::from_nanos(last))),
+            links: Vec::new(),
         });
         assert_eq!(found, expected.collect::<Vec<_>>());
     }
@@ -215,6 +223,7 @@ mod tests {
             service: "shop".to_owned(),
             process: Identity { is_named: false, ..process(instance) },
             ends: None,
+            links: Vec::new(),
         };
         let from = Some("::ffff:10.0.0.7".parse().unwrap());
         assert_eq!(sender("").at(from), sender("10.0.0.7"));
@@ -226,7 +235,7 @@ mod tests {
     fn long_names_are_cut_off() {
         let long = "é".repeat(MAX_NAME_BYTES);
         let encoded = resource(&[("service.name", text(&long))]).encode_to_vec();
-        let sender = Described::read(&encoded).sender(Ends::NONE);
+        let sender = Described::read(&encoded).sender(Ends::NONE, Vec::new());
         assert_eq!(sender.service, "é".repeat(MAX_NAME_BYTES / 2));
     }
 }

@@ -7,12 +7,13 @@
 use std::collections::HashMap;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use qualitytrace_core::id::TraceId;
+use qualitytrace_core::id::{SpanId, TraceId};
 
 use super::protobuf::{Malformed, check, fields, next_field};
 use super::schema;
-use super::sender::{Ends, Senders};
+use super::sender::{Ends, MAX_LINKS, Senders};
 use crate::ingest::{Chunk, Lease, NoRoom, Split};
+use crate::register::LinkedSpan;
 
 /// Bytes that are counted before they are leased: a lease for each span would cost more than the span.
 const STEP: usize = 64 * 1024;
@@ -81,7 +82,7 @@ fn split(body: &Bytes, signal: &schema::Signal, lease: &mut Lease) -> Result<Spl
         }
         let (resource, described) = resource_of(field.bytes, signal)?;
         memory.take(resource.len())?;
-        let mut ends = Ends::NONE;
+        let (mut ends, mut links) = (Ends::NONE, Vec::new());
         // A second walk: a list of the scopes would take eight times as much as empty ones do.
         for of_scope in fields(field.bytes, signal.resource) {
             let of_scope = of_scope?;
@@ -97,7 +98,7 @@ fn split(body: &Bytes, signal: &schema::Signal, lease: &mut Lease) -> Result<Spl
                     scope.extend_from_slice(inner.whole);
                     continue;
                 }
-                let Some(trace) = scan_item(inner.bytes, signal, &mut ends)? else {
+                let Some(trace) = scan_item(inner.bytes, signal, &mut ends, &mut links)? else {
                     without_trace += 1;
                     continue;
                 };
@@ -120,7 +121,7 @@ fn split(body: &Bytes, signal: &schema::Signal, lease: &mut Lease) -> Result<Spl
                 envelopes.push(Envelope { resource: resource.clone(), scope });
             }
         }
-        senders.add(described, ends);
+        senders.add(described, ends, links);
     }
 
     let whole = order.len() == 1 && without_trace == 0;
@@ -173,9 +174,15 @@ fn resource_of<'a>(list: &'a [u8], signal: &schema::Signal) -> Result<(Bytes, &'
     Ok((others.into(), described))
 }
 
-/// Checks one span or log record, returns its trace id, and records its end time.
-fn scan_item(bytes: &[u8], signal: &schema::Signal, ends: &mut Ends) -> Result<Option<TraceId>, Malformed> {
+/// Checks one span or log record, returns its trace id, and records its end time and its links to other traces.
+fn scan_item(
+    bytes: &[u8],
+    signal: &schema::Signal,
+    ends: &mut Ends,
+    links: &mut Vec<LinkedSpan>,
+) -> Result<Option<TraceId>, Malformed> {
     let mut trace = None;
+    let before = links.len();
     let mut rest = bytes;
     while !rest.is_empty() {
         let field = next_field(rest, signal.item.name)?;
@@ -184,10 +191,30 @@ fn scan_item(bytes: &[u8], signal: &schema::Signal, ends: &mut Ends) -> Result<O
             trace = TraceId::from_slice(field.bytes);
         } else if Some(field.number) == signal.end {
             ends.note(field.bytes);
+        } else if Some(field.number) == signal.links && links.len() < MAX_LINKS {
+            links.extend(link(field.bytes)?);
         }
         rest = &rest[field.whole.len()..];
     }
+    if links.len() > before {
+        let found = links.split_off(before);
+        links.extend(found.into_iter().filter(|linked| trace != Some(linked.trace)));
+    }
     Ok(trace)
+}
+
+/// The span that an encoded link points to.
+fn link(bytes: &[u8]) -> Result<Option<LinkedSpan>, Malformed> {
+    let (mut trace, mut id) = (None, None);
+    for field in fields(bytes, &schema::LINK) {
+        let field = field?;
+        match field.number {
+            1 => trace = TraceId::from_slice(field.bytes),
+            2 => id = SpanId::from_slice(field.bytes),
+            _ => {}
+        }
+    }
+    Ok(trace.zip(id).map(|(trace, id)| LinkedSpan { trace, id }))
 }
 
 /// Encodes a request that holds only these items, in their envelopes.

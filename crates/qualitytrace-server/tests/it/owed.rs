@@ -1,5 +1,7 @@
 //! What a run owes, told while it waits.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -73,5 +75,54 @@ async fn a_client_that_asks_is_told_what_a_run_owes_while_it_waits() {
     assert!(numbers.iter().copied().eq(1..=numbers.len() as u64), "{numbers:?}");
     let silent = bench.get("/api/tests/t/run/1/events/stream").await.text;
     assert!(!silent.contains("\"owed\""));
+    bench.server.shutdown().await;
+}
+
+fn delivery(service: &str, span: &Value) -> String {
+    let name = json!([{ "key": "service.name", "value": { "stringValue": service } }]);
+    let spans = json!({ "resource": { "attributes": name }, "scopeSpans": [{ "spans": [span] }] });
+    json!({ "resourceSpans": [spans] }).to_string()
+}
+
+#[tokio::test]
+async fn a_link_from_another_trace_answers_a_message() {
+    let bench = Bench::new(&Database::memory()).await;
+    let headers = [("content-type", "application/json")];
+    let end = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap();
+    let times =
+        json!({ "startTimeUnixNano": (end - 1_000_000).to_string(), "endTimeUnixNano": end.to_string() });
+    let span = |own: Value| {
+        let mut span = own;
+        span.as_object_mut().unwrap().extend(times.as_object().unwrap().clone());
+        span
+    };
+    let attribute = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
+    let published = span(json!({
+        "traceId": TRACE, "spanId": "0000000000000002", "kind": 4, "name": "orders publish",
+        "attributes": [attribute("messaging.system", "kafka"), attribute("messaging.destination.name", "orders")],
+    }));
+    let processed = span(json!({
+        "traceId": "0af7651916cd43dd8448eb211c803190", "spanId": "0000000000000003", "kind": 5, "name": "orders process",
+        "links": [{ "traceId": TRACE, "spanId": "0000000000000002" }],
+    }));
+    let sent = bench.send(Method::POST, "/v1/traces", &headers, &delivery("shop", &published)).await;
+    assert_eq!(sent.status, StatusCode::OK, "{}", sent.text);
+    let spec =
+        json!({ "id": "t", "name": "t", "trigger": { "type": "traceid", "traceid": { "id": TRACE } } });
+    let made = bench.put("/api/tests", &json!({ "type": "Test", "spec": spec })).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
+    assert_eq!(bench.post("/api/tests/t/run", &json!({})).await.status, StatusCode::OK);
+    eventually(DEADLINE, "the run waits for its trace", async || {
+        bench.get("/api/tests/t/run/1").await.json()["state"] == "AWAITING_TRACE"
+    })
+    .await;
+    let sent = bench.send(Method::POST, "/v1/traces", &headers, &delivery("worker", &processed)).await;
+    assert_eq!(sent.status, StatusCode::OK, "{}", sent.text);
+    let told = bench.get("/api/tests/t/run/1/events/stream?short=true&owed=true").await.text;
+    let debts = told.lines().rfind(|line| line.contains("\"owed\"")).unwrap();
+    assert!(!debts.contains("has no answering span"), "{told}");
+    let services = bench.get("/api/services").await.json();
+    let worker = services["items"].as_array().unwrap().iter().find(|item| item["name"] == "worker").unwrap();
+    assert_eq!(worker["answers"], json!(["orders"]), "{services}");
     bench.server.shutdown().await;
 }

@@ -117,7 +117,9 @@ async fn a_span_of_the_same_moment_in_another_trace_is_named() {
         ..ROOT
     };
     let leaf = test("/orders/7", r#"span[name = "leaf"]"#, &format!("{COUNT} = 1"), "");
-    let ran = run_test(&leaf, &[("/orders/7", &[stray])], &["--confirm", "0", "--timeout", "2s"]).await;
+    // It is told after the settle window: no span of this trace will come.
+    let arguments = ["--confirm", "0", "--timeout", "20m", "--settle", "1s"];
+    let ran = run_test(&leaf, &[("/orders/7", &[stray])], &arguments).await;
     assert_eq!(ran.code, Some(2), "{}", ran.text);
     holds(
         &ran.text,

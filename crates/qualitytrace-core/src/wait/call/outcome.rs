@@ -38,11 +38,12 @@ impl CallOutcome {
         let is_error = code.is_some()
             || span.status.as_ref().is_some_and(|status| status.code == StatusCode::Error)
             || text(span, "error.type").is_some();
-        match is_error {
-            false => Self::Answered,
-            true if !is_resent && says_refused(span) => Self::Refused,
-            true => Self::NoReply,
+        // Some libraries record the exception and leave the status of the span as it is.
+        let may_be_refused = is_error || span.events.iter().any(|event| &*event.name == "exception");
+        if may_be_refused && !is_resent && says_refused(span) {
+            return Self::Refused;
         }
+        if is_error { Self::NoReply } else { Self::Answered }
     }
 }
 

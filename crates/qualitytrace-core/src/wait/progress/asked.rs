@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::Undecided;
 use super::super::absence::{Absence, Whose};
+use super::super::call::CallOutcome;
 use super::super::evidence::Grade;
 use super::super::reach::{Closure, Sender};
 use super::super::shape::Node;
-use super::Progress;
+use super::super::{Undecided, Windows};
 use super::outlook::{Facts, Outlook};
+use super::{Arrival, Progress};
 use crate::time::Timestamp;
+use crate::trace::SpanKind;
 
 impl Progress {
     /// Applies the evidence to the spans that undecided specs ask for. Returns whether one of these specs fails
@@ -71,7 +73,14 @@ impl Progress {
             outlook.concluded(&closure);
             return known.is_some() || within.is_some();
         }
-        let until = closure.until.map_or_else(|| facts.settled(), |until| facts.worth_waiting(until, by));
+        let mut until = closure.until.map_or_else(|| facts.settled(), |until| facts.worth_waiting(until, by));
+        if let Some(window) = known.and_then(|_| self.window_below(spec, facts)) {
+            until = until.min(facts.windows.last + window);
+            if facts.now >= until {
+                outlook.rests_on_likely = true;
+                return true;
+            }
+        }
         outlook.expect(until);
         if until > facts.now {
             outlook.decided_at = Some(outlook.decided_at.map_or(until, |at| at.min(until)));
@@ -107,14 +116,48 @@ impl Progress {
     /// By when the spans that a spec asks for would have ended: as late as the kinds of which earlier runs had more, or the
     /// first missing kind above them, without which there are none: unless services are reached without a span of the call.
     fn due(&self, spec: &Undecided, facts: Facts<'_>) -> Option<Timestamp> {
-        let kinds = self.history.shape().nodes().filter(|node| {
+        let is_bare = facts.reach.has_bare_edges();
+        let first = |node| if is_bare { node } else { self.first_missing(node) };
+        self.lacking_kinds(spec).map(|node| self.history.due(first(node), facts.base)).max()
+    }
+
+    /// The kinds that a spec may ask for and of which earlier runs had more.
+    fn lacking_kinds(&self, spec: &Undecided) -> impl Iterator<Item = Node> {
+        self.history.shape().nodes().filter(|node| {
             let service = self.shape.text(self.shape.key(*node).service);
             let is_its = spec.services.is_empty() || spec.services.contains(service);
             is_its && self.count(*node) < self.history.most(*node)
-        });
-        let is_bare = facts.reach.has_bare_edges();
-        let first = |node| if is_bare { node } else { self.first_missing(node) };
-        kinds.map(|node| self.history.due(first(node), facts.base)).max()
+        })
+    }
+
+    /// How long to wait for what a spec lacks where all that stands above it is here: it was delivered with what used to end
+    /// later, or right after, and calls that no one got have nothing below them.
+    fn window_below(&self, spec: &Undecided, facts: Facts<'_>) -> Option<Duration> {
+        if facts.reach.has_bare_edges() {
+            return None;
+        }
+        let Windows { quiet, settle, .. } = *facts.windows;
+        let mut longest = None;
+        for node in self.lacking_kinds(spec) {
+            let first = self.first_missing(node);
+            let above = self.shape.key(first).parent.filter(|_| self.answers_calls(first));
+            let is_call = above.is_some_and(|above| self.shape.key(above).kind == SpanKind::Client);
+            let window = match above {
+                Some(above) if self.is_refused(above) => quiet,
+                _ if is_call || self.is_before_parent(first) => settle,
+                _ => return None,
+            };
+            longest = longest.max(Some(window));
+        }
+        longest
+    }
+
+    /// Whether no call of this kind got to anyone.
+    fn is_refused(&self, kind: Node) -> bool {
+        let mut calls = self.arrivals.iter().filter(|arrival| arrival.node == Some(kind)).peekable();
+        let is_refused =
+            |call: &Arrival| call.call.as_ref().is_some_and(|call| call.outcome == CallOutcome::Refused);
+        calls.peek().is_some() && calls.all(is_refused)
     }
 
     /// The topmost of the kinds above this one, and of itself, of which there is no span.

@@ -137,7 +137,7 @@ impl Progress {
     }
 
     /// Whether spans of this kind answer calls.
-    fn answers_calls(&self, node: Node) -> bool {
+    pub(super) fn answers_calls(&self, node: Node) -> bool {
         let key = self.shape.key(node);
         key.parent.is_some_and(|parent| {
             let above = self.shape.key(parent);
@@ -166,7 +166,7 @@ impl Progress {
         }
     }
 
-    fn is_before_parent(&self, node: Node) -> bool {
+    pub(super) fn is_before_parent(&self, node: Node) -> bool {
         let parent = self.shape.key(node).parent;
         self.history.ends_before_parent(node) && parent.is_some_and(|parent| self.count(parent) > 0)
     }

@@ -100,6 +100,11 @@ impl Address {
         self.services.is_empty() && self.mute_runs >= enough
     }
 
+    /// Whether this call is one of the last that were sent there.
+    pub(super) fn knows_call(&self, span: SpanId) -> bool {
+        self.calls.iter().any(|call| call.span == Some(span))
+    }
+
     /// Whether such a call was sent there.
     pub(super) fn knows_kind(&self, kind: u64) -> bool {
         self.calls.iter().any(|call| call.kind == kind || call.span.is_none())

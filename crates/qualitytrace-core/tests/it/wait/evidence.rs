@@ -167,7 +167,7 @@ impl Server<'_> {
             if of == run {
                 progress.arrived(span, at);
                 self.register.observe(progress.take_observations());
-                progress.adjust_clocks(&self.register);
+                progress.consult(&self.register);
             } else {
                 self.judged.retain(|(_, judged)| judged.until >= now);
                 let Some((_, late)) = self.judged.iter_mut().find(|(number, _)| *number == of) else {

@@ -170,6 +170,36 @@ fn a_synchronous_span_is_not_waited_for_once_its_service_is_known_to_deliver_in_
     assert_eq!(play_all(&runs), format!("176 ms: ready, {MISSING}"));
 }
 
+/// How a run ends on a new server that has read the file of two runs.
+fn on_a_new_server(run: &str) -> String {
+    play_next(Learned::from_json(&learn(&[SHOP, SHOP]).to_json()).expect("it can be read"), run)
+}
+
+#[test]
+fn what_a_spec_asks_for_is_absent_soon_where_the_spans_above_it_are_here() {
+    let refused = |error: &str| {
+        format!(
+            "20 3<2 gateway/client/GET http.request.method=GET {error} end=18
+            20 2<1 gateway/server/GET end=19
+            undecided the stock is asked of shop"
+        )
+    };
+    let left = |spec: &str| format!("spec `{spec}` cannot be decided with the spans that are here");
+    let asked = left("the stock is asked");
+    let settled = "ready, nothing more came for a settle window; Judge";
+    for error in ["error.type=ConnectionRefusedError", "!java.net.ConnectException"] {
+        assert_eq!(on_a_new_server(&refused(error)), format!("170 ms: {settled}\n{asked}"));
+    }
+    let hit = "
+        20 3<2 gateway/client/GET http.request.method=GET end=18
+        20 4<3 shop/server/GET end=17
+        20 2<1 gateway/server/GET end=19
+        undecided the stock is looked up of shop";
+    let looked_up = left("the stock is looked up");
+    let stock = "the internal span `stock` (shop) below `GET` of earlier runs has not arrived";
+    assert_eq!(on_a_new_server(hit), format!("6020 ms: {settled}\n{stock}\n{looked_up}"));
+}
+
 #[test]
 fn a_service_whose_spans_overtake_each_other_is_given_a_settle_window() {
     let late = "

@@ -1,13 +1,13 @@
 //! Runs written as text, and the end of their wait as text.
 //!
-//! A line is `<ms of arrival> <id><<parent> <service>/<kind>/<name> <attribute>... ><linked id>`; id 1 is the
-//! trigger, parent 0 is none. Other lines are `undecided <spec>`, `final`, `attached` (no trigger of ours) and
+//! A line is `<ms of arrival> <id><<parent> <service>/<kind>/<name> <attribute>... !<exception> ><linked id>`; id 1 is the
+//! trigger, parent 0 is none. Other lines are `undecided <spec> [of <service>]`, `final`, `attached` (no trigger of ours) and
 //! `failed` (the shape is not learned from this run). The trigger is answered at 0 ms.
 
 use std::sync::Arc;
 
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_core::trace::{Span, SpanKind};
+use qualitytrace_core::trace::{Event, Span, SpanKind};
 use qualitytrace_core::wait::{
     Begin, Ended, History, Policy, Progress, Register, Standing, Undecided, Wait, wait,
 };
@@ -32,11 +32,13 @@ impl Script {
                 None if line == "final" => script.standing.is_final = true,
                 None if line == "attached" => script.attached = true,
                 None if line == "failed" => script.failed = true,
-                Some(("undecided", name)) => {
-                    script
-                        .standing
-                        .undecided
-                        .push(Undecided { name: name.to_owned(), ..Undecided::default() });
+                Some(("undecided", spec)) => {
+                    let (name, services) = match spec.split_once(" of ") {
+                        Some((name, service)) => (name, vec![service.into()]),
+                        None => (spec, Vec::new()),
+                    };
+                    let undecided = Undecided { name: name.to_owned(), services, ..Undecided::default() };
+                    script.standing.undecided.push(undecided);
                 }
                 Some((at, span)) => script.spans.push((number(at), read_span(number(at), span))),
                 None => panic!("`{line}` is no line of a run"),
@@ -74,7 +76,7 @@ impl Script {
                 if progress.arrived(&shifted, time(*at)) {
                     lags.arrived(&shifted, time(*at));
                     lags.observe(progress.take_observations());
-                    progress.adjust_clocks(lags);
+                    progress.consult(lags);
                 }
                 seen += 1;
             }
@@ -134,14 +136,25 @@ fn read_span(at: u64, text: &str) -> Span {
     let words: Vec<&str> = words.collect();
     let (links, words): (Vec<&str>, Vec<&str>) = words.into_iter().partition(|word| word.starts_with('>'));
     let (ends, words): (Vec<&str>, Vec<&str>) = words.into_iter().partition(|word| word.starts_with("end="));
+    let (thrown, words): (Vec<&str>, Vec<&str>) = words.into_iter().partition(|word| word.starts_with('!'));
     let end = ends.first().map_or(at, |end| number(&end[4..])) * MS;
     let ids = (number(id), number(parent));
     let kind = kind_of(kind);
     let mut span =
         Maker::new().span(ids.0, ids.1, &service(service_name), kind, &name.into(), (at * MS, end));
     span.attributes = attributes(&words);
+    span.events = thrown.iter().map(|word| exception(&word[1..])).collect();
     span.links = links.iter().map(|word| link(number(&word[1..]))).collect();
     span
+}
+
+fn exception(kind: &str) -> Event {
+    Event {
+        time: Timestamp::from_nanos(START),
+        name: "exception".into(),
+        attributes: attributes(&[&format!("exception.type={kind}")]),
+        dropped_attributes: 0,
+    }
 }
 
 fn kind_of(word: &str) -> SpanKind {

@@ -114,7 +114,7 @@ fn structure(
             if progress.arrived(&sent.span, at) {
                 lags.arrived(&sent.span, at);
                 lags.observe(progress.take_observations());
-                progress.adjust_clocks(lags);
+                progress.consult(lags);
             }
             seen += 1;
         }

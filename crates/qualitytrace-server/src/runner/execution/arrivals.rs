@@ -18,6 +18,7 @@ use tracing::Instrument;
 use super::commands::received;
 use super::judging::Judge;
 use super::log::Log;
+use super::missing_trace::Request;
 use super::report::Report;
 use crate::budget::{Budget, Lease, NoRoom};
 use crate::clock;
@@ -77,6 +78,8 @@ pub(super) struct Arrivals {
     resumed: Option<(Timestamp, Timestamp)>,
     /// The settle window of a first run whose services have proven to deliver promptly.
     pub(super) prompt_settle: Option<Duration>,
+    /// The request whose trace it is, if this server sent it.
+    pub(super) request: Option<Request>,
     /// Whether to tell when only the window of a first run is left: the next step of a suite waits for that.
     pub(super) tells_settling: bool,
 }
@@ -146,6 +149,7 @@ impl Arrivals {
             polled: None,
             resumed: None,
             prompt_settle: None,
+            request: None,
             tells_settling: false,
         }
     }
@@ -184,7 +188,8 @@ impl Arrivals {
         (self.trace, self.changes, self.announced)
     }
 
-    /// Waits until the trace is complete, or will not become so, or the user skips the wait.
+    /// Waits until the trace is complete, or will not become so, or the user skips the wait. Where no span comes, spans of
+    /// other traces may show that the system does not continue this one.
     pub(super) async fn wait(
         &mut self,
         policy: &Policy,
@@ -198,6 +203,7 @@ impl Arrivals {
         let mut report = Report::default();
         let mut policy = *policy;
         let (mut decided, began) = (None, clock::now());
+        let mut look_elsewhere = began + policy.settle;
         loop {
             self.changes.mark_unchanged();
             // Taken before reading: time that was not observed does not count as silence.
@@ -245,6 +251,15 @@ impl Arrivals {
                         polled.want(decided.as_ref().map_or(then, |decided| decided.at));
                     }
                     log.flush().await?;
+                    if self.progress.spans() == 0 && now >= look_elsewhere {
+                        look_elsewhere = now + policy.settle;
+                        if let Some(request) = &self.request
+                            && request.is_answered_elsewhere(&self.source).await
+                        {
+                            self.progress.answered_elsewhere();
+                            continue;
+                        }
+                    }
                     // Arrivals of other traces may prove that this one is complete.
                     let wake_at = Instant::now() + then.since(now).min(longest).min(EVIDENCE_INTERVAL);
                     let early = || judge.early(&self.trace(poll.root));
@@ -498,7 +513,7 @@ impl Arrivals {
             }
         }
         learning.observed(self.progress.take_observations(), redactor);
-        self.progress.adjust_clocks(&learning.services());
+        self.progress.consult(&learning.services());
         Ok(new)
     }
 }

@@ -150,6 +150,7 @@ impl Execution {
         arrivals.progress.sent(answered.sent.start, trigger_address(&answered.trigger));
         arrivals.progress.answered(answered.sent.end);
         arrivals.prompt_settle = prompt_settle;
+        arrivals.request = Some(Request::new(&answered.trigger, &answered.sent));
         let event = is_awaited.then(|| RunEventKind::waiting(&policy, confirm));
         Ok(WaitPlan { policy, confirm, is_awaited, pull, event })
     }
@@ -186,10 +187,10 @@ impl Execution {
         };
         if waited.no_trace().is_some() {
             let told = pull.explain(&waited, trace);
-            let request = Request { trigger: &trigger, trace, start, end };
+            let request = Request::new(&trigger, &sent);
             let judged = Judged::just_now(judge, root, arrivals, Outcome::Inconclusive, &waited, policy);
             self.pull_late(pull, judged.to_confirm());
-            return self.end_without_trace(log, request, told, judged.with(true, None, settings)).await;
+            return self.end_without_trace(log, &request, told, judged.with(true, None, settings)).await;
         }
         let absences = self.absences(&waited, &test, start);
         let refused = if test.skip_trace_collection { None } else { self.source.refused(trace) };
@@ -263,7 +264,7 @@ impl Execution {
     async fn end_without_trace(
         &self,
         log: &mut Log,
-        request: Request<'_>,
+        request: &Request,
         told: Option<String>,
         judged: Judged,
     ) -> Result<Option<Judged>, Error> {

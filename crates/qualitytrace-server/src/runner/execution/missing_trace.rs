@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::id::TraceId;
+use qualitytrace_core::run::TriggerSpan;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, SpanKind};
 use qualitytrace_core::value::Value;
@@ -21,6 +22,7 @@ use qualitytrace_core::wait::register::ServiceView;
 use super::Execution;
 use crate::clock;
 use crate::config::Config;
+use crate::source::Source;
 use crate::store;
 
 /// Export requests that are searched for a span of the same time.
@@ -31,18 +33,27 @@ const LOOKED_AT_BYTES: u64 = 16 << 20;
 const NAMED_SERVICES: usize = 5;
 /// The most hexadecimal digits of a sampling threshold.
 const THRESHOLD_DIGITS: usize = 14;
+/// How long an exporter may pause that found the port closed.
+const LONGEST_BACK_OFF: Duration = Duration::from_mins(3);
 /// The tolerated clock skew of the system under test.
 const CLOCK_ERROR: Duration = Duration::from_secs(2);
 
-/// A trigger request without a trace.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Request<'r> {
-    pub(super) trigger: &'r Trigger,
-    pub(super) trace: TraceId,
+/// The request of a trigger, as spans of other traces may show it.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    signature: Option<RequestSignature>,
+    trace: TraceId,
     /// When it was sent.
-    pub(super) start: Timestamp,
+    start: Timestamp,
     /// When it was answered.
-    pub(super) end: Timestamp,
+    end: Timestamp,
+}
+
+impl Request {
+    pub(super) fn new(trigger: &Trigger, sent: &TriggerSpan) -> Self {
+        let TriggerSpan { trace, start, end, .. } = *sent;
+        Self { signature: RequestSignature::of(trigger), trace, start, end }
+    }
 }
 
 /// A span that answers the same request in another trace.
@@ -71,7 +82,7 @@ struct Sampling {
 
 impl Execution {
     /// Explains why no span arrived for a request, and what to do, in a sentence.
-    pub(super) async fn explain_missing_trace(&self, request: Request<'_>) -> String {
+    pub(super) async fn explain_missing_trace(&self, request: &Request) -> String {
         let (since, services) = {
             let register = self.learning.services();
             (register.listening_since(), register.views())
@@ -85,34 +96,39 @@ impl Execution {
             return silence(&self.config.get(), &services, since);
         }
         // A failed search adds nothing; the diagnosis uses what is known already.
-        match self.meanwhile(request).await.unwrap_or_default() {
+        match request.meanwhile(&self.source).await.unwrap_or_default() {
             ArrivedTelemetry { unlinked_trace: Some(unlinked_trace), .. } => {
                 unlinked_trace.told(request.trace)
             }
             ArrivedTelemetry { sampling: Some(sampling), .. } => sampling.told(),
-            ArrivedTelemetry { .. } => others(&heard, request.start),
+            ArrivedTelemetry { .. } => others(&heard, request.start, since),
         }
+    }
+}
+
+impl Request {
+    /// Whether a span answers this request, but in another trace.
+    pub(super) async fn is_answered_elsewhere(&self, source: &Source) -> bool {
+        self.meanwhile(source).await.is_ok_and(|arrived| arrived.unlinked_trace.is_some())
     }
 
     /// Looks at what arrived since the request was sent, in traces that no run has caused: for a span that seems to answer it,
     /// and for the share of traces that are sampled.
-    async fn meanwhile(&self, request: Request<'_>) -> Result<ArrivedTelemetry, store::Error> {
-        let wanted = RequestSignature::of(request.trigger);
+    async fn meanwhile(&self, source: &Source) -> Result<ArrivedTelemetry, store::Error> {
         let latest = clock::now() + CLOCK_ERROR;
-        let arrivals = self.store.arrivals_before(latest, LOOKED_AT).await?;
-        let since: Vec<(TraceId, Timestamp)> = arrivals
-            .into_iter()
-            .filter(|(trace, at)| *at >= request.start && *trace != request.trace)
-            .collect();
+        let arrivals = source.store().arrivals_before(latest, LOOKED_AT).await?;
+        let since: Vec<(TraceId, Timestamp)> =
+            arrivals.into_iter().filter(|(trace, at)| *at >= self.start && *trace != self.trace).collect();
         let traces: Vec<TraceId> = since.iter().map(|(trace, _)| *trace).collect();
-        let of_runs = self.store.traces_of_runs(&traces).await?;
+        let of_runs = source.store().traces_of_runs(&traces).await?;
         let times: Vec<Timestamp> = since.iter().map(|(_, at)| *at).collect();
         let mut meanwhile = ArrivedTelemetry::default();
-        for (trace, arrival) in self.source.arrivals(&times, LOOKED_AT_BYTES).await? {
+        for (trace, arrival) in source.arrivals(&times, LOOKED_AT_BYTES).await? {
             for span in arrival.spans.iter().flatten() {
                 meanwhile.sampling = meanwhile.sampling.or_else(|| Sampling::of(span));
-                let is_answer = || wanted.as_ref().is_some_and(|wanted| wanted.is_answered_by(span, request));
-                if trace != request.trace && !of_runs.contains(&trace) && is_answer() {
+                let is_answer =
+                    || self.signature.as_ref().is_some_and(|wanted| wanted.is_answered_by(span, self));
+                if trace != self.trace && !of_runs.contains(&trace) && is_answer() {
                     let unlinked_trace = UnlinkedTrace {
                         trace,
                         name: span.name.to_string(),
@@ -156,7 +172,7 @@ fn silence(config: &Config, services: &[ServiceView], since: Option<Timestamp>) 
 }
 
 /// The next step when other services were heard meanwhile.
-fn others(heard: &[&ServiceView], start: Timestamp) -> String {
+fn others(heard: &[&ServiceView], start: Timestamp, since: Option<Timestamp>) -> String {
     let sends_spans = |service: &&&ServiceView| {
         service
             .instances
@@ -175,10 +191,17 @@ fn others(heard: &[&ServiceView], start: Timestamp) -> String {
             names(heard.iter().collect())
         );
     }
+    let back_off = match since {
+        Some(since) if start.since(since) < LONGEST_BACK_OFF => {
+            "; if it ran before this server, its exporter may have found the port closed, and tries again after up to 2 min: \
+             wait, or restart it"
+        }
+        _ => "",
+    };
     format!(
         "other traces came meanwhile (from {}), and none of their spans is about this request: the service that answers it \
          sends no spans to this server, does not sample them (OTEL_TRACES_SAMPLER=parentbased_always_on does), or does not take \
-         over the `traceparent` header",
+         over the `traceparent` header{back_off}",
         names(senders)
     )
 }
@@ -242,7 +265,7 @@ impl UnlinkedTrace {
 }
 
 /// The attributes of a span that answers a request.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum RequestSignature {
     Http { method: String, path: String },
     Rpc { service: String, method: String },
@@ -269,7 +292,7 @@ impl RequestSignature {
         }
     }
 
-    fn is_answered_by(&self, span: &Span, request: Request<'_>) -> bool {
+    fn is_answered_by(&self, span: &Span, request: &Request) -> bool {
         let end = span.end.unwrap_or(span.start);
         let same_moment = span.start + CLOCK_ERROR >= request.start && end <= request.end + CLOCK_ERROR;
         if span.kind != SpanKind::Server || !same_moment {

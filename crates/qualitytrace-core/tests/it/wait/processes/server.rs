@@ -259,7 +259,7 @@ impl<'a> Server<'a> {
             run.here.push(index);
             run.has_news = true;
             self.register.observe(run.progress.take_observations());
-            run.progress.adjust_clocks(&self.register);
+            run.progress.consult(&self.register);
         }
     }
 
