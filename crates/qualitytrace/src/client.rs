@@ -99,6 +99,13 @@ pub(crate) struct RunOptions {
 }
 
 impl RunOptions {
+    /// How often a suite is run.
+    pub(crate) fn rounds(&self) -> u32 {
+        self.repeat.unwrap_or(1)
+    }
+}
+
+impl RunOptions {
     /// The gates that each run must pass.
     pub(crate) fn gates(&self) -> &[String] {
         self.required_gates.as_deref().unwrap_or_default()

@@ -82,7 +82,7 @@ pub(crate) struct Options {
     /// Retries of a test that does not pass; overrides the `retries` of the tests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     retries: Option<u32>,
-    /// Run each test this many times; overrides the `repeat` of the tests
+    /// Run each test this many times, and each suite from its first step to its last; overrides the `repeat` of the tests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
     /// Count a test that passed only after a retry as failed

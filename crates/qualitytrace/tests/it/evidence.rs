@@ -118,7 +118,7 @@ async fn a_span_of_the_same_moment_in_another_trace_is_named() {
     };
     let leaf = test("/orders/7", r#"span[name = "leaf"]"#, &format!("{COUNT} = 1"), "");
     // It is told after the settle window: no span of this trace will come.
-    let arguments = ["--confirm", "0", "--timeout", "20m", "--settle", "1s"];
+    let arguments = ["--confirm", "0", "--timeout", "20m"];
     let ran = run_test(&leaf, &[("/orders/7", &[stray])], &arguments).await;
     assert_eq!(ran.code, Some(2), "{}", ran.text);
     holds(

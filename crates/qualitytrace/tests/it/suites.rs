@@ -220,6 +220,18 @@ async fn repetitions_that_disagree_fail_as_flaky() {
 }
 
 #[tokio::test]
+async fn a_suite_is_repeated_as_a_whole() {
+    let (first, third) = (test("first", "/first", ""), test("third", "/third", ""));
+    let suite = "type: TestSuite\nspec: {id: s, name: S, steps: [./first.yaml, ./third.yaml]}\n";
+    let files = [("s.yaml", suite), ("first.yaml", &first), ("third.yaml", &third)];
+    let (code, text, junit) = run(&files, &["s.yaml", "--repeat", "3"]).await;
+    assert_eq!(code, Some(2), "{text}");
+    holds(&text, &["✔ S (1 of 3) › Test first", "✘ S (2 of 3) › Test third", "✔ S (3 of 3) › Test third"]);
+    holds(&text, &["6 tests: 4 passed, 2 failed"]);
+    holds(&junit, &["S (3 of 3) › Test first"]);
+}
+
+#[tokio::test]
 async fn what_a_suite_lacks_and_what_is_wrong_with_it_is_said() {
     let lacking = test("t", "/${var:WHO}", "");
     let suite = "type: TestSuite\nspec: {id: s, name: S, steps: [t]}\n";
