@@ -3,6 +3,7 @@
 //! A test is compiled once and may be judged many times while its trace grows. A failed assertion is data, never
 //! an error; every spec and every output gets its own result, even if its text is invalid.
 
+mod alias;
 mod assertion;
 mod compiled;
 mod finality;
@@ -12,8 +13,9 @@ mod output;
 mod possible;
 mod sources;
 
+pub use alias::Alias;
 pub use compiled::{Compiled, CompiledAssertion, CompiledOutput, CompiledSpec};
-pub use near::{Alias, FailedCondition, NearMiss, nearest_misses};
+pub use near::{FailedCondition, NearMiss, nearest_misses};
 pub use outcome::{AssertionResult, Failure, Outcome, OutputResult, Remedy, SpanResult, SpecResult, Verdict};
 
 use std::cell::RefCell;
@@ -187,11 +189,12 @@ impl Compiled {
         };
         result.selected = selection.iter().map(|at| (*at, scene.trace.span(*at).id)).collect();
         if options.aliases && options.near_misses > 0 {
-            result.aliases = near::aliases_used(&spec.selector.tree, scene, &selection);
+            result.aliases = alias::aliases_used(&spec.selector.tree, scene, &selection);
         }
         if selection.is_empty() {
-            result.near_misses =
-                near::near_misses(&spec.selector.tree, scene, options.near_misses, options.aliases);
+            let read = spec.read_attributes(options.aliases);
+            let (limit, aliases) = (options.near_misses, options.aliases);
+            result.near_misses = near::near_misses(&spec.selector.tree, &read, scene, limit, aliases);
         }
         for assertion in &spec.assertions {
             let context = Context {

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 use crate::definition::{Output, Spec, Text};
-use crate::lang::ast::{Assertion, Expr, Selector};
-use crate::lang::{Parsed, Query, parse_assertion, parse_expression, parse_selector};
+use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Selector};
+use crate::lang::{Field, Parsed, Query, parse_assertion, parse_expression, parse_selector};
 
 /// The specs and outputs of a test, parsed.
 #[derive(Debug)]
@@ -84,6 +84,21 @@ impl CompiledSpec {
 
     pub(crate) fn query(&self, aliases: bool) -> &Query {
         self.queries.get(&self.selector.tree, aliases)
+    }
+
+    /// Returns the attributes that its assertions read.
+    pub(super) fn read_attributes(&self, aliases: bool) -> Vec<Field> {
+        let claims = self.assertions.iter().map(|assertion| &assertion.parsed.tree.claim);
+        let mut names = Vec::new();
+        for claim in claims.filter(|claim| !matches!(claim, Claim::Exists { negated: true, .. })) {
+            claim.expressions().for_each(|side| {
+                side.visit(&mut |node| match &node.kind {
+                    ExprKind::Attribute(name) if !names.contains(&name) => names.push(name),
+                    _ => {}
+                })
+            });
+        }
+        names.into_iter().map(|name| Field::attribute(name, true, aliases)).collect()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Near misses: the spans that a selector without matches was probably meant to match.
 //!
-//! Spans are ranked by how many conditions they satisfy, then by how near the others are. For each span the
-//! failing conditions are listed with what the span has instead, and a selector is proposed that would have
-//! matched.
+//! Spans are ranked by how many conditions they satisfy, then by how near the others are and whether they have the
+//! attributes that the assertions read. For each span the failing conditions are listed with what the span has
+//! instead, and a selector is proposed that would have matched.
 
 mod likeness;
 
@@ -14,7 +14,8 @@ use likeness::{Likeness, ratio};
 use crate::budget::Budget;
 use crate::id::SpanId;
 use crate::lang::ast::{
-    Chain, Clause, Combinator, Comparator, Condition, Literal, Name, Pseudo, Selector, Step, Test,
+    Chain, Clause, Combinator, Comparator, Condition, Literal, Name, Pseudo, Selector, SourceRange, Step,
+    Test,
 };
 use crate::lang::{Field, Filter, Query, TraceIndex, compile_condition};
 use crate::trace::Trace;
@@ -64,6 +65,9 @@ const LONG_LIST: usize = 4096;
 const CLOSE: f64 = 0.6;
 /// Number of spans kept after scoring.
 const SHORT_LIST: usize = 64;
+/// What a span gains that has every attribute that the assertions read: less than a satisfied condition or the right
+/// word, more than what else tells the client of a call from its server.
+const READABLE: f64 = 0.3;
 
 /// Returns the spans that the selector nearly matches, nearest first; none when it matches something.
 pub fn nearest_misses(
@@ -75,14 +79,17 @@ pub fn nearest_misses(
 ) -> Vec<NearMiss> {
     let scene = TraceIndex::new(trace, budget);
     if Query::new(selector, aliases).run(&scene).is_ok_and(|found| found.is_empty()) {
-        near_misses(selector, &scene, limit, aliases)
+        near_misses(selector, &[], &scene, limit, aliases)
     } else {
         Vec::new()
     }
 }
 
+/// Returns the spans that the selector nearly matches, nearest first. `read` are the attributes that the assertions on
+/// it read.
 pub(super) fn near_misses(
     selector: &Selector,
+    read: &[Field],
     scene: &TraceIndex<'_>,
     limit: usize,
     aliases: bool,
@@ -98,66 +105,30 @@ pub(super) fn near_misses(
         if budget.check().is_err() {
             break;
         }
-        let search = Search::new(chain, scene, aliases);
+        let search = Search::new(chain, read, scene, aliases);
         for (score, position) in search.short_list().into_iter().take(limit) {
             let miss = search.explain(selector, at, position);
+            let is_near = search.satisfied[position] > 0 || miss.is_close;
             // A result that was computed only in part is dropped.
-            if budget.check().is_ok() {
+            if budget.check().is_ok() && is_near {
                 found.push((score, miss));
             }
         }
     }
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.position.cmp(&b.1.position)));
+    // Equal spans have one explanation.
+    found.dedup_by(|(_, next), (_, miss)| {
+        (&next.name, &next.failing, &next.suggestion) == (&miss.name, &miss.failing, &miss.suggestion)
+    });
     found.truncate(limit);
     found.into_iter().map(|(_, miss)| miss).collect()
-}
-
-/// An attribute that was found under another name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alias {
-    /// The name in the selector or assertion.
-    pub asked: String,
-    /// The name under which it was found.
-    pub found: String,
-}
-
-/// Returns the attributes of the selector that the selected spans have under the name of another convention.
-pub(super) fn aliases_used(selector: &Selector, scene: &TraceIndex<'_>, selection: &[usize]) -> Vec<Alias> {
-    let mut used: Vec<Alias> = Vec::new();
-    let mut names = Vec::new();
-    for chain in &selector.chains {
-        let target = chain.rest.last().map_or(&chain.first, |(_, step)| step);
-        names_in(&target.condition, &mut names);
-    }
-    for name in names {
-        let field = Field::in_selector(&name.text, name.quoted, true);
-        let found = selection.iter().find_map(|at| field.look(scene, *at)?.1);
-        if let Some(found) = found {
-            let alias = Alias { asked: name.text.clone(), found: found.to_owned() };
-            if !used.contains(&alias) {
-                used.push(alias);
-            }
-        }
-    }
-    used
-}
-
-fn names_in<'c>(condition: &'c Condition, names: &mut Vec<&'c Name>) {
-    match condition {
-        Condition::Clause(clause) => names.push(&clause.name),
-        Condition::Not(inner) => names_in(inner, names),
-        Condition::All(inner) | Condition::Any(inner) => {
-            for condition in inner {
-                names_in(condition, names);
-            }
-        }
-    }
 }
 
 /// A chain split into conditions.
 struct Search<'s, 't> {
     scene: &'s TraceIndex<'t>,
     aliases: bool,
+    read: &'s [Field],
     steps: Vec<(Combinator, Vec<Part<'s>>)>,
     /// How many conditions of the last step each span satisfies.
     satisfied: Vec<usize>,
@@ -172,7 +143,7 @@ struct Part<'s> {
 }
 
 impl<'s, 't> Search<'s, 't> {
-    fn new(chain: &'s Chain, scene: &'s TraceIndex<'t>, aliases: bool) -> Self {
+    fn new(chain: &'s Chain, read: &'s [Field], scene: &'s TraceIndex<'t>, aliases: bool) -> Self {
         let first = std::iter::once((Combinator::Descendant, &chain.first));
         let rest = chain.rest.iter().map(|(combinator, step)| (*combinator, step));
         let mut satisfied = vec![0; scene.trace.spans().len()];
@@ -180,7 +151,7 @@ impl<'s, 't> Search<'s, 't> {
             .chain(rest)
             .map(|(combinator, step)| (combinator, parts(step, scene, aliases, &mut satisfied)))
             .collect();
-        Self { scene, aliases, steps, satisfied }
+        Self { scene, aliases, read, steps, satisfied }
     }
 
     /// Returns the spans worth a closer look, nearest first, with their scores.
@@ -193,8 +164,10 @@ impl<'s, 't> Search<'s, 't> {
         likely.sort_by_key(|at| std::cmp::Reverse(self.satisfied[*at]));
         likely.truncate(LONG_LIST);
         let mut likeness = Likeness::default();
-        let mut ranked: Vec<(f64, usize)> =
-            likely.into_iter().map(|at| (self.own_score(target, at, &mut likeness), at)).collect();
+        let mut ranked: Vec<(f64, usize)> = likely
+            .into_iter()
+            .map(|at| (self.own_score(target, at, &mut likeness) + READABLE * self.readable(at), at))
+            .collect();
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         if self.steps.len() > 1 {
             for (score, at) in &mut ranked {
@@ -224,6 +197,15 @@ impl<'s, 't> Search<'s, 't> {
                 }
             })
             .sum()
+    }
+
+    /// Returns the share of the attributes that the assertions read which the span has.
+    fn readable(&self, at: usize) -> f64 {
+        if self.scene.budget.work(self.read.len()).is_err() {
+            return 0.0;
+        }
+        let had = self.read.iter().filter(|field| field.look(self.scene, at).is_some()).count();
+        ratio(had, self.read.len())
     }
 
     /// Scores how near the spans above come to the steps before the last.
@@ -380,9 +362,9 @@ impl<'s, 't> Search<'s, 't> {
             }
         }
         self.positions(&mut corrected, &mut failing, &mut conditions, at);
+        let works = self.selected(&corrected).contains(&at);
+        self.narrow(&mut corrected, at);
         let suggestion = Selector { chains: vec![corrected], place: selector.place.clone() };
-        let works =
-            Query::new(&suggestion, self.aliases).run(self.scene).is_ok_and(|found| found.contains(&at));
         NearMiss {
             position: at,
             span: trace.span(at).id,
@@ -395,6 +377,37 @@ impl<'s, 't> Search<'s, 't> {
         }
     }
 
+    /// Returns the spans that the chain selects.
+    fn selected(&self, chain: &Chain) -> Vec<usize> {
+        let selector = Selector { chains: vec![chain.clone()], place: SourceRange::default() };
+        Query::new(&selector, self.aliases).run(self.scene).unwrap_or_default()
+    }
+
+    /// Adds the kind of the span to a corrected selector that would also select spans without the attributes that the
+    /// assertions read.
+    fn narrow(&self, chain: &mut Chain, at: usize) {
+        let all_readable =
+            |chain: &Chain| self.selected(chain).iter().all(|other| self.readable(*other) >= 1.0);
+        if self.readable(at) < 1.0 || all_readable(chain) {
+            return;
+        }
+        let kind = self.scene.trace.span(at).kind.as_str().to_owned();
+        let clause = Condition::Clause(Clause {
+            name: unquoted("kind"),
+            test: Test::Compare(Comparator::Equal, Literal::Text(kind)),
+            place: SourceRange::default(),
+        });
+        let mut narrow = chain.clone();
+        let step = narrow.rest.last_mut().map_or(&mut narrow.first, |(_, step)| step);
+        step.condition = match std::mem::replace(&mut step.condition, Condition::All(Vec::new())) {
+            Condition::All(all) => Condition::All(all.into_iter().chain([clause]).collect()),
+            other => Condition::All(vec![other, clause]),
+        };
+        if all_readable(&narrow) {
+            *chain = narrow;
+        }
+    }
+
     /// Drops the conditions on the position where they keep the corrected selector from matching the span.
     fn positions(
         &self,
@@ -403,12 +416,7 @@ impl<'s, 't> Search<'s, 't> {
         conditions: &mut usize,
         at: usize,
     ) {
-        let found = |chain: &Chain| {
-            let selector =
-                Selector { chains: vec![chain.clone()], place: crate::lang::ast::SourceRange::default() };
-            Query::new(&selector, self.aliases).run(self.scene).unwrap_or_default()
-        };
-        if found(chain).contains(&at) {
+        if self.selected(chain).contains(&at) {
             return;
         }
         let mut free = chain.clone();
@@ -421,7 +429,7 @@ impl<'s, 't> Search<'s, 't> {
         if dropped.is_empty() {
             return;
         }
-        let count = found(&free).len();
+        let count = self.selected(&free).len();
         for (pseudo, place) in dropped {
             *conditions += 1;
             failing.push(FailedCondition {
@@ -532,11 +540,7 @@ fn unquoted(name: &str) -> Name {
         segment.starts_with(|c: char| c.is_alphabetic() || c == '_')
             && segment.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
     };
-    Name {
-        text: name.to_owned(),
-        quoted: !name.split('.').all(plain),
-        place: crate::lang::ast::SourceRange::default(),
-    }
+    Name { text: name.to_owned(), quoted: !name.split('.').all(plain), place: SourceRange::default() }
 }
 
 fn expected_text(test: &Test) -> Option<String> {
@@ -555,11 +559,10 @@ fn expected_text(test: &Test) -> Option<String> {
 
 impl Display for NearMiss {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the nearest span is `{}`, which satisfies {} of {} conditions",
-            self.name, self.satisfied, self.conditions
-        )?;
+        write!(f, "the nearest span is `{}`", self.name)?;
+        if self.satisfied > 0 {
+            write!(f, ", which satisfies {} of {} conditions", self.satisfied, self.conditions)?;
+        }
         for (at, failed) in self.failing.iter().enumerate() {
             f.write_str(if at == 0 { ": " } else { "; " })?;
             failed.fmt(f)?;

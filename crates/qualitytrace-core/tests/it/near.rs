@@ -1,13 +1,16 @@
 //! Near misses: when a selector matches nothing, the intended span is found.
 
 use qualitytrace_core::budget::Budget;
+use qualitytrace_core::definition::Spec;
 use qualitytrace_core::id::{SpanId, TraceId};
-use qualitytrace_core::judge::nearest_misses;
+use qualitytrace_core::judge::{Compiled, Options, nearest_misses};
 use qualitytrace_core::lang::ast::Selector;
-use qualitytrace_core::lang::{self, parse_selector, quote_in_selector};
+use qualitytrace_core::lang::{self, Generator, Variables, parse_selector, quote_in_selector};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value;
+
+use crate::fixture;
 
 fn select(selector: &Selector, trace: &Trace) -> Vec<usize> {
     lang::select(selector, trace, &Budget::default()).expect("small enough")
@@ -476,4 +479,44 @@ fn a_near_miss_names_the_condition_and_what_the_span_has() {
         "the nearest span is `orders process`, which satisfies 1 of 2 conditions: for `:nth_child(3)` it has `2 spans without it`; try `span[kind=\"consumer\"]`",
     );
     check(r#"span[kind="consumer"]"#, "");
+}
+
+#[test]
+fn of_a_client_and_its_server_the_one_is_nearer_that_the_assertions_can_read() {
+    let trace = shop();
+    let check = |assertion: &str, expected: &str| {
+        let selector = r#"span[tracetest.span.type="rpc" name="shop.Stock/Reserv"]"#;
+        let spec = Spec { selector: selector.into(), assertions: vec![assertion.into()], ..Spec::default() };
+        let options = Options::new(Generator::in_utc(Timestamp::from_nanos(0), 1));
+        let verdict = Compiled::new(&[spec], &[]).judge(&trace, &Variables::new(), &options);
+        let suggestion = verdict.specs[0].near_misses[0].suggestion.clone().unwrap_or_default();
+        assert_eq!(suggestion, expected, "{assertion}");
+        let spec = Spec { selector: expected.into(), assertions: vec![assertion.into()], ..Spec::default() };
+        let verdict = Compiled::new(&[spec], &[]).judge(&trace, &Variables::new(), &options);
+        assert!(verdict.passed(), "following the hint fails: {verdict:?}");
+    };
+    let both = r#"span[tracetest.span.type="rpc" name="shop.Stock/Reserve"]"#;
+    let one = |kind: &str| both.replace(']', &format!(" kind=\"{kind}\"]"));
+    check("attr:rpc.grpc.status_code = 0", &one("client"));
+    check(r#"attr:net.peer.name = "web""#, &one("server"));
+    check("attr:net.peer.name | length = 3", &one("server"));
+    check(r#"attr:rpc.method = "Reserve""#, both);
+}
+
+#[test]
+fn a_span_that_satisfies_nothing_is_a_near_miss_only_by_a_typing_error() {
+    check(
+        r#"span[db.systm="mysql"]"#,
+        "the nearest span is `UPDATE warehouse.stock`: for `db.systm=\"mysql\"` it has `db.system`; try `span[db.system=\"mysql\"]`",
+    );
+    check(r#"span[name="receive invoice" kind="producer"] span[service.name="billing"]"#, "");
+    check(r#"span[name="zzz" service.name="billing" db.system="oracle"]"#, "");
+}
+
+#[test]
+fn equal_spans_are_one_near_miss() {
+    let selector = parse_selector(r#"span[name="SELECT shop.items" kind="server"]"#).tree;
+    let spans = (1..4).map(|at| Span { name: "SELECT shop.items".into(), ..fixture::span(at, None) });
+    let misses = nearest_misses(&selector, &fixture::trace(spans), 3, true, &Budget::default());
+    assert_eq!(misses.len(), 1, "{misses:?}");
 }

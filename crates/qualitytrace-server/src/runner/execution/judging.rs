@@ -172,13 +172,10 @@ fn shown_spec(spec: &judge::SpecResult, trace: &Trace, room: &mut Room) -> verdi
     }
 }
 
-/// The span that a selector without a match was probably meant for; a span that satisfies nothing of it does not
-/// help.
+/// The span that a selector without a match was probably meant for. Where spans may be missing, the one that was meant
+/// may be among them.
 fn nearest(spec: &judge::SpecResult, judged: &judge::Outcome) -> Vec<String> {
-    let near = spec
-        .near_misses
-        .iter()
-        .filter(|near| (near.satisfied > 0 || near.is_close) && *judged != judge::Outcome::Passed);
+    let near = spec.near_misses.iter().filter(|_| matches!(judged, judge::Outcome::Failed(_)));
     near.take(1).map(ToString::to_string).collect()
 }
 

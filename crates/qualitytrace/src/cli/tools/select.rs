@@ -62,12 +62,11 @@ pub(crate) async fn select(options: Options, before: Target) -> anyhow::Result<E
         return Ok(Exit::Passed);
     }
     for miss in nearest_misses(&parsed.tree, &trace, MAX_NEAREST, true, &Budget::default()) {
-        terminal::err(&format!(
-            "\nnearest: `{}` satisfies {} of {} conditions\n",
-            visible::text(&miss.name),
-            miss.satisfied,
-            miss.conditions
-        ));
+        let satisfied = match miss.satisfied {
+            0 => String::new(),
+            satisfied => format!(" satisfies {satisfied} of {} conditions", miss.conditions),
+        };
+        terminal::err(&format!("\nnearest: `{}`{satisfied}\n", visible::text(&miss.name)));
         for failed in &miss.failing {
             let actual = failed.actual.as_deref().map_or_else(
                 || "is not there".to_owned(),
