@@ -3,6 +3,7 @@
 //! A test is compiled once and may be judged many times while its trace grows. A failed assertion is data, never
 //! an error; every spec and every output gets its own result, even if its text is invalid.
 
+mod advice;
 mod alias;
 mod assertion;
 mod compiled;
@@ -11,12 +12,14 @@ mod near;
 mod outcome;
 mod output;
 mod possible;
+mod services;
 mod sources;
 
 pub use alias::Alias;
 pub use compiled::{Compiled, CompiledAssertion, CompiledOutput, CompiledSpec};
 pub use near::{FailedCondition, NearMiss, nearest_misses};
 pub use outcome::{AssertionResult, Failure, Outcome, OutputResult, Remedy, SpanResult, SpecResult, Verdict};
+pub use services::UnknownService;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -165,6 +168,7 @@ impl Compiled {
             assertions: Vec::new(),
             aliases: Vec::new(),
             near_misses: Vec::new(),
+            unknown_service: None,
             diagnostics: spec.selector.diagnostics.clone(),
         };
         let exceeded = |text: String| {
@@ -195,6 +199,9 @@ impl Compiled {
             let read = spec.read_attributes(options.aliases);
             let (limit, aliases) = (options.near_misses, options.aliases);
             result.near_misses = near::near_misses(&spec.selector.tree, &read, scene, limit, aliases);
+            if limit > 0 {
+                result.unknown_service = UnknownService::of(&spec.selector.tree, scene.trace);
+            }
         }
         for assertion in &spec.assertions {
             let context = Context {
@@ -218,6 +225,9 @@ impl Compiled {
             let absent = possible::first(&options.absences, &basis);
             let open = options.incomplete.as_ref().or(absent.map(|absence| &absence.reason));
             finality::settle(&mut judged, assertion, &basis, open);
+            if options.near_misses > 0 && result.assertions.len() < advice::MAX_ADVISED {
+                judged.advice = advice::on_assertion(&assertion.parsed.tree, &judged, scene, options.aliases);
+            }
             result.assertions.push(judged);
         }
         result

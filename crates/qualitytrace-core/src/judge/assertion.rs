@@ -66,6 +66,7 @@ pub(super) fn judge(
         remedy: Remedy::None,
         results,
         aliases: aliases.into_iter().map(|(asked, found)| Alias { asked, found: found.to_owned() }).collect(),
+        advice: None,
         diagnostics: assertion.parsed.diagnostics.clone(),
     }
 }

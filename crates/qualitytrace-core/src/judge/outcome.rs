@@ -5,7 +5,7 @@ use crate::id::SpanId;
 use crate::lang::{Diagnostic, EvalErrorKind};
 use crate::value::Value;
 
-use super::{Alias, CompiledAssertion, NearMiss};
+use super::{Alias, CompiledAssertion, NearMiss, UnknownService};
 
 /// The result of a whole test.
 #[derive(Debug, Clone)]
@@ -64,6 +64,8 @@ pub struct SpecResult {
     pub aliases: Vec<Alias>,
     /// The near misses of the selector, when it matched nothing.
     pub near_misses: Vec<NearMiss>,
+    /// The service that the selector asks for, when it matched nothing because the trace has no span of it.
+    pub unknown_service: Option<UnknownService>,
     /// The diagnostics of the selector.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -97,6 +99,8 @@ pub struct AssertionResult {
     pub results: Vec<SpanResult>,
     /// Attributes that were found under the name of another convention.
     pub aliases: Vec<Alias>,
+    /// What helps to correct it, when it failed.
+    pub advice: Option<String>,
     /// The diagnostics of the assertion's text.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -210,6 +214,7 @@ impl AssertionResult {
             remedy: Remedy::None,
             results,
             aliases: Vec::new(),
+            advice: None,
             diagnostics: Vec::new(),
         }
     }

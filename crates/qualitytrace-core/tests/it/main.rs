@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their cases from files")]
 
 mod absence;
+mod advice;
 mod analyzer;
 mod assist;
 mod budget;

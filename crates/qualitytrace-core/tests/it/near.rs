@@ -288,7 +288,7 @@ const SHOP: &[Row] = &[
     ),
 ];
 
-fn shop() -> Trace {
+pub(crate) fn shop() -> Trace {
     let spans = SHOP.iter().enumerate().map(|(at, (name, kind, service, parent, attributes))| {
         let mut resource = Resource::default();
         resource.attributes.set("service.name", *service);

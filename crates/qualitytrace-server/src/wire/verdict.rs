@@ -96,6 +96,9 @@ pub struct Assertion {
     /// The number of results beyond the storage limit.
     #[serde(default, skip_serializing_if = "Omitted::is_none")]
     pub omitted: Omitted,
+    /// What helps to correct it, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
 }
 
 impl Assertion {

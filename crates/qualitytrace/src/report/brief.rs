@@ -51,6 +51,7 @@ fn assertion(assertion: &Assertion, text: Change) -> Assertion {
         outcome: assertion.outcome,
         results: assertion.results.iter().map(|known| result(known, text)).collect(),
         omitted: assertion.omitted,
+        advice: assertion.advice.as_deref().map(text),
     }
 }
 

@@ -285,6 +285,9 @@ fn assertion(text: &mut String, assertion: &Assertion) {
         let omitted = assertion.omitted.failed;
         line(text, 3, &style::faint(format!("and {omitted} more spans, which there was no room to list")));
     }
+    if let Some(advice) = &assertion.advice {
+        line(text, 3, &style::unsure(advice));
+    }
 }
 
 /// Groups things by `said`, in the order of first occurrence.

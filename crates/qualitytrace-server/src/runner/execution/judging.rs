@@ -181,6 +181,9 @@ fn nearest(spec: &judge::SpecResult, judged: &judge::Outcome) -> Vec<String> {
 
 /// What is wrong with the spec as a whole.
 fn problem(spec: &judge::SpecResult, judged: &judge::Outcome) -> Option<String> {
+    if let (judge::Outcome::Failed(_), Some(unknown)) = (judged, &spec.unknown_service) {
+        return Some(format!("the selector matches no span: {unknown}"));
+    }
     match judged {
         judge::Outcome::Failed(Failure::InvalidSelector) => {
             spec.diagnostics.first().map(|found| format!("the selector is invalid: {}", found.message))
@@ -204,6 +207,7 @@ fn shown_assertion(assertion: &judge::AssertionResult, trace: &Trace, room: &mut
         outcome,
         results: kept.into_iter().map(|result| shown_result(result, alias.as_ref(), trace)).collect(),
         omitted,
+        advice: assertion.advice.clone(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use clap::Args;
 use qualitytrace_core::budget::Budget;
-use qualitytrace_core::judge::nearest_misses;
+use qualitytrace_core::judge::{UnknownService, nearest_misses};
 use qualitytrace_core::lang::{self, diagnose_selector, parse_selector};
 use qualitytrace_core::trace::Trace;
 
@@ -60,6 +60,9 @@ pub(crate) async fn select(options: Options, before: Target) -> anyhow::Result<E
     }
     if !selected.is_empty() {
         return Ok(Exit::Passed);
+    }
+    if let Some(unknown) = UnknownService::of(&parsed.tree, &trace) {
+        terminal::err(&format!("\n{}\n", visible::text(&unknown.to_string())));
     }
     for miss in nearest_misses(&parsed.tree, &trace, MAX_NEAREST, true, &Budget::default()) {
         let satisfied = match miss.satisfied {

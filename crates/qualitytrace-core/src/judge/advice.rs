@@ -1,0 +1,58 @@
+//! Advice about an assertion that failed: what is there instead.
+
+use std::collections::BTreeSet;
+
+use super::services::listed;
+use super::{AssertionResult, Outcome};
+use crate::lang::ast::{Assertion, ExprKind};
+use crate::lang::diagnostic::nearest;
+use crate::lang::{EvalErrorKind, Field, TraceIndex};
+
+/// How many assertions of a spec get advice.
+pub(super) const MAX_ADVISED: usize = 50;
+/// How many attributes of a span are compared with the one that is missing.
+const MAX_COMPARED: usize = 500;
+
+/// Returns what helps to correct a failed assertion; `None` where nothing is known.
+pub(super) fn on_assertion(
+    assertion: &Assertion,
+    result: &AssertionResult,
+    scene: &TraceIndex<'_>,
+    aliases: bool,
+) -> Option<String> {
+    if !matches!(result.outcome, Outcome::Failed(_)) {
+        return None;
+    }
+    let lacks = result.results.iter().find(|result| {
+        result.breaks && result.trouble == Some(EvalErrorKind::Attribute) && result.position.is_some()
+    });
+    missing_attribute(assertion, lacks?.position?, scene, aliases)
+}
+
+/// Names the attributes of a span that has not the one that the assertion reads.
+fn missing_attribute(
+    assertion: &Assertion,
+    at: usize,
+    scene: &TraceIndex<'_>,
+    aliases: bool,
+) -> Option<String> {
+    let mut asked = None;
+    assertion.claim.expressions().for_each(|side| {
+        side.visit(&mut |node| match &node.kind {
+            ExprKind::Attribute(name)
+                if asked.is_none() && Field::attribute(name, true, aliases).look(scene, at).is_none() =>
+            {
+                asked = Some(name);
+            }
+            _ => {}
+        });
+    });
+    let asked = asked?;
+    let span = scene.trace.span(at);
+    let own: BTreeSet<&str> = span.attributes.iter().map(|(name, _)| name).collect();
+    let inherited = span.scope.attributes.iter().chain(span.resource.attributes.iter()).map(|(name, _)| name);
+    let guess = nearest(asked, own.iter().copied().chain(inherited).take(MAX_COMPARED));
+    let guess = guess.map(|name| format!("did you mean `{name}`? ")).unwrap_or_default();
+    let has = if own.is_empty() { "no attributes of its own".to_owned() } else { listed(own.into_iter()) };
+    Some(format!("{guess}`{}` has {has}", span.name))
+}
