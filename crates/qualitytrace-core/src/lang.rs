@@ -42,6 +42,7 @@ pub use select::select;
 pub use template::{resolve_text, variables_in_assertion, variables_in_expression, variables_used};
 pub use variables::Variables;
 
+pub(crate) use check::without_unit;
 pub(crate) use compare::{compare, in_time, no_match_unless, one_of, one_of_these};
 pub(crate) use eval::{Context, Memory, Subject, list};
 pub(crate) use field::{Field, FieldValue, TraceIndex};

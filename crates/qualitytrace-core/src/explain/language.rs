@@ -51,6 +51,8 @@ pub(super) const ALL: &[Explanation] = &[
         Template("http://shop/orders/${attr:order.id}"), "http://shop/orders/${var:ORDER_ID}"),
     row("no-such-position", "`:nth_child` counts from 1, so 0 selects nothing.",
         Selector("span[]:nth_child(0)"), "span[]:nth_child(1)"),
+    row("no-unit", "The duration of a span is a number of nanoseconds, and it is compared with a small number without a unit.",
+        Assertion("attr:tracetest.span.duration < 100"), "attr:tracetest.span.duration < 100ms"),
     row("not-a-number", "The comparator compares numbers and durations, and one side is a text that is neither.",
         Assertion("attr:tracetest.span.duration < \"fast\""), "attr:tracetest.span.duration < 100ms"),
     row("number-too-large", "Whole numbers have 64 bits.",

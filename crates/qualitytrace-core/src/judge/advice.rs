@@ -1,4 +1,4 @@
-//! Advice about an assertion that failed: what is there instead.
+//! Advice about an assertion that failed: what is there instead, and how it is written.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::services::listed;
 use super::{AssertionResult, Outcome};
 use crate::lang::ast::{Assertion, ExprKind};
 use crate::lang::diagnostic::nearest;
-use crate::lang::{EvalErrorKind, Field, TraceIndex};
+use crate::lang::{Diagnostic, EvalErrorKind, Field, TraceIndex, without_unit};
 
 /// How many assertions of a spec get advice.
 pub(super) const MAX_ADVISED: usize = 50;
@@ -22,6 +22,9 @@ pub(super) fn on_assertion(
 ) -> Option<String> {
     if !matches!(result.outcome, Outcome::Failed(_)) {
         return None;
+    }
+    if let Some(Diagnostic { message, help: Some(help), .. }) = without_unit(&assertion.claim) {
+        return Some(format!("{message}; {help}"));
     }
     let lacks = result.results.iter().find(|result| {
         result.breaks && result.trouble == Some(EvalErrorKind::Attribute) && result.position.is_some()

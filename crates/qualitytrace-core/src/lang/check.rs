@@ -81,6 +81,7 @@ fn check_assertion(assertion: &Assertion, found: &mut Vec<Diagnostic>) {
             check_expression(right, found);
             check_comparison(*comparator, left, found);
             check_comparison(*comparator, right, found);
+            found.extend(without_unit(&assertion.claim));
             if let (Comparator::Matches | Comparator::NotMatches, Some(pattern)) =
                 (comparator, literal(right))
             {
@@ -93,6 +94,33 @@ fn check_assertion(assertion: &Assertion, found: &mut Vec<Diagnostic>) {
         }
         Claim::Exists { left, .. } => check_expression(left, found),
         Claim::Time { .. } | Claim::Hole => {}
+    }
+}
+
+/// Returns a warning if the claim compares the duration of a span with a number without a unit.
+pub(crate) fn without_unit(claim: &Claim) -> Option<Diagnostic> {
+    let Claim::Compare { left, right, .. } = claim else { return None };
+    let number = match (is_duration(left), is_duration(right)) {
+        (true, false) => right,
+        (false, true) => left,
+        (true, true) | (false, false) => return None,
+    };
+    match &number.kind {
+        ExprKind::Number(text) => vocabulary::without_unit(text, &number.place.0),
+        _ => vocabulary::without_unit(literal(number)?, &number.place.0),
+    }
+}
+
+/// Whether the value is the duration of a span, or one of several.
+fn is_duration(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Attribute(name) => vocabulary::is_duration(name),
+        ExprKind::Aggregate { function: Aggregate::Count | Aggregate::Distinct, .. } => false,
+        ExprKind::Aggregate { over: Over::Own(Some(inner)), .. } => is_duration(inner),
+        ExprKind::Aggregate { over: Over::Selection { attribute: Some(name), .. }, .. } => {
+            vocabulary::is_duration(name)
+        }
+        _ => false,
     }
 }
 

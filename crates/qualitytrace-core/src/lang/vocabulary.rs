@@ -48,6 +48,11 @@ pub(super) fn check_selector(selector: &Selector, found: &mut Vec<Diagnostic>) {
 
 fn check_clause(clause: &Clause, found: &mut Vec<Diagnostic>) {
     let name = names::attribute(&clause.name.text);
+    if let Test::Compare(_, Literal::Number(number)) = &clause.test
+        && is_duration(&name)
+    {
+        found.extend(without_unit(number, &clause.place.0));
+    }
     let known: &[&str] = match &*name {
         "kind" if !clause.name.quoted => &KINDS,
         "tracetest.span.kind" | "span.kind" => &KINDS,
@@ -71,6 +76,23 @@ fn check_clause(clause: &Clause, found: &mut Vec<Diagnostic>) {
         };
         found.push(Diagnostic::warning("unknown-value", clause.place.0.clone(), message).helped(help));
     }
+}
+
+/// Whether the attribute is the duration of a span.
+pub(super) fn is_duration(name: &str) -> bool {
+    matches!(&*names::attribute(name), "tracetest.span.duration" | "span.duration")
+}
+
+/// Warns of a number without a unit that a duration is compared with. Zero needs none, and a number from a million on is
+/// meant in nanoseconds.
+pub(super) fn without_unit(number: &str, place: &Range<usize>) -> Option<Diagnostic> {
+    let size: f64 = number.parse().ok()?;
+    let is_small = size != 0.0 && size.abs() < 1e6;
+    is_small.then(|| {
+        let message = format!("durations are in nanoseconds, so `{number}` is less than a millisecond");
+        Diagnostic::warning("no-unit", place.clone(), message)
+            .helped(format!("write a unit: `{number}ms`, or `{number}ns` if that is meant"))
+    })
 }
 
 /// Warns of a special attribute that does not exist.

@@ -2,7 +2,7 @@
 
 use qualitytrace_core::definition::Spec;
 use qualitytrace_core::judge::{Compiled, Options, SpecResult};
-use qualitytrace_core::lang::{Generator, Variables};
+use qualitytrace_core::lang::{Generator, Variables, diagnose_assertion, diagnose_selector};
 use qualitytrace_core::time::Timestamp;
 
 use crate::near::shop;
@@ -56,4 +56,21 @@ fn an_unknown_attribute_gets_those_of_the_span() {
     );
     check_assertion("attr:fraud.score = 13", "");
     check_assertion("attr:fraud.score = 12", "");
+}
+
+#[test]
+fn a_duration_that_is_compared_with_a_bare_number_gets_units() {
+    let advice = "durations are in nanoseconds, so `100` is less than a millisecond; write a unit: `100ms`, or `100ns` if that is meant";
+    check_assertion("attr:tracetest.span.duration < 100", advice);
+    check_assertion("100 > attr:qualitytrace.span.duration", advice);
+    check_assertion("max(attr:tracetest.span.duration) < 100", advice);
+    check_assertion("attr:tracetest.span.duration < 100ns", "");
+    let codes = |text: &str| diagnose_selector(text).iter().map(|found| found.code).collect::<Vec<_>>();
+    assert_eq!(codes("span[tracetest.span.duration < 100]"), ["no-unit"]);
+    assert!(codes("span[tracetest.span.duration < 100ms]").is_empty());
+    for fine in
+        ["attr:tracetest.span.duration > 0", "attr:tracetest.span.duration < 50000000", "attr:size < 100"]
+    {
+        assert_eq!(diagnose_assertion(fine), [], "{fine}");
+    }
 }

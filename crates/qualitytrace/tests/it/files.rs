@@ -106,3 +106,12 @@ fn a_step_that_no_file_has_is_noted_and_a_pipe_is_no_file() {
     let output = Command::new("timeout").arg("20").arg(program()).arg("check").arg(folder.path()).output();
     assert_eq!(output.unwrap().status.code(), Some(0));
 }
+
+#[test]
+fn a_duration_without_a_unit_is_told() {
+    let bare = test("t", "/", "")
+        .replace("attr:tracetest.response.status = 200", "attr:tracetest.span.duration < 100");
+    let (code, text) = run(&[("t.yaml", &bare)], &["check", "t.yaml"]);
+    assert_eq!(code, Some(0), "{text}");
+    holds(&text, &["warning[no-unit]: durations are in nanoseconds", "`100ms`"]);
+}
