@@ -33,7 +33,7 @@ mod yaml;
 
 use std::ops::Range;
 
-pub use check::check;
+pub use check::{asserts_nothing, check};
 pub use defaults::default_of;
 pub use edit::{Change, EditError, MAX_CHANGES, edit, has_id, id_place, surroundings, unified_diff, with_id};
 pub use layout::{LayoutError, formatted};

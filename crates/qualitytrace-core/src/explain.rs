@@ -79,6 +79,7 @@ fn of_file(text: &str, format: Format) -> Vec<Diagnostic> {
     let mut reading = definition::read(text, format);
     for document in &reading.documents {
         reading.diagnostics.extend(definition::check(&document.resource));
+        reading.diagnostics.extend(definition::asserts_nothing(text, document));
     }
     reading.diagnostics
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Resource, Test, Text, Trigger, suite};
+use super::{Document, Resource, Test, Text, Trigger, suite};
 use crate::lang::limits::MAX_LANGUAGE_BYTES;
 use crate::lang::{
     Diagnostic, Severity, diagnose_assertion, diagnose_expression, diagnose_selector, diagnose_template,
@@ -24,6 +24,23 @@ pub fn check(resource: &Resource) -> Vec<Diagnostic> {
     };
     found.sort_by_key(|diagnostic| diagnostic.span.start);
     found
+}
+
+/// Warns of a test without any assertion: it passes whatever its trigger is answered. One with outputs is there to
+/// provide them.
+pub fn asserts_nothing(source: &str, document: &Document) -> Option<Diagnostic> {
+    let Resource::Test(test) = &document.resource else { return None };
+    if !test.outputs.is_empty() || test.specs.iter().any(|spec| !spec.assertions.is_empty()) {
+        return None;
+    }
+    let text = source.get(document.span.clone())?;
+    let first = text.lines().next().unwrap_or_default().trim_end();
+    let place = document.span.start..document.span.start + first.len();
+    let message = "the test asserts nothing: it passes whatever the answer is";
+    Some(Diagnostic::warning("asserts-nothing", place, message).helped(
+        "add a spec, like `- selector: span[name=\"Tracetest trigger\"]` with assertions such as \
+         `attr:tracetest.response.status = 200`",
+    ))
 }
 
 fn check_test(test: &Test) -> Vec<Diagnostic> {

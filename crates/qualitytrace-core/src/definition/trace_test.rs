@@ -91,6 +91,11 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Test> {
     if let Err(excess) = test.attempts.check() {
         reader.error("wrong-count", node.span.clone(), excess.to_string());
     }
+    if let Some(entry) = fields.entry("spec") {
+        let message = "`spec` is not a key of a test, so what stands below it would not be checked";
+        let error = Diagnostic::error("unknown-key", entry.key_span.clone(), message);
+        reader.report(error.helped("write `specs`, a list of selectors with their assertions"));
+    }
     // The server sets these; exported files contain them.
     fields.int("version");
     fields.text("createdAt");

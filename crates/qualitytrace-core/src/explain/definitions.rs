@@ -7,6 +7,8 @@ use super::{Explanation, row};
 pub(super) const ALL: &[Explanation] = &[
     row("ambiguous-step", "`dependsOn` names a step by its name or its test, and two steps have this one. Give each a `name` of its own.",
         Definition("type: TestSuite\nspec:\n  name: Buy\n  steps:\n    - pay\n    - pay\n    - test: ship\n      dependsOn: [pay]\n"), "- {test: pay, name: pay again}"),
+    row("asserts-nothing", "A test without assertions and outputs passes whatever its trigger is answered, an error included.",
+        Test("trigger:\n  type: http\n  httpRequest: {url: http://shop}"), "specs:\n  - selector: span[name=\"Tracetest trigger\"]\n    assertions: [attr:tracetest.response.status = 200]"),
     row("conflicting-keys", "Two keys say the same thing in different ways; only one of them can count.",
         Test("trigger:\n  type: http\n  httpRequest: {url: http://shop, body: a, bodyFile: ./b}"), "httpRequest: {url: http://shop, body: a}"),
     row("duplicate-id", "Two definitions of these files have the same id, so that each would overwrite the other on a server. Give one of them another `id`.",

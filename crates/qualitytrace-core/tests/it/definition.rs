@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use qualitytrace_core::definition::{
-    Format, Kind, Reading, Resource, check, read, read_as, read_stored, to_json, to_yaml, with_id,
+    Format, Kind, Reading, Resource, asserts_nothing, check, read, read_as, read_stored, to_json, to_yaml,
+    with_id,
 };
 use qualitytrace_core::lang::Diagnostic;
 
@@ -527,4 +528,31 @@ proptest! {
         prop_assert_eq!(&one(read(&json.to_string(), Format::Json)), &resource);
         prop_assert_eq!(&one(read(&to_yaml(&json), Format::Yaml)), &resource);
     }
+}
+
+#[test]
+fn a_test_has_specs_and_not_a_spec() {
+    let source =
+        "type: Test\nspec:\n  name: T\n  spec:\n  - selector: span[]\n    assertions: [attr:a = 1]\n";
+    assert_eq!(
+        yaml(source),
+        [
+            r#"unknown-key: `spec` is not a key of a test, so what stands below it would not be checked (write `specs`, a list of selectors with their assertions) @ "spec""#
+        ]
+    );
+    assert!(read(source, Format::Yaml).diagnostics.iter().all(Diagnostic::is_error));
+}
+
+#[test]
+fn a_test_that_asserts_nothing_is_told() {
+    let check = |rest: &str, expected: Option<&str>| {
+        let source = format!("# A comment.\ntype: Test\nspec:\n  name: T\n{rest}");
+        let reading = read(&source, Format::Yaml);
+        let found = asserts_nothing(&source, &reading.documents[0]);
+        assert_eq!(found.map(|found| &source[found.span]), expected, "{rest}");
+    };
+    check("", Some("type: Test"));
+    check("  specs: [{selector: 'span[]', assertions: []}]\n", Some("type: Test"));
+    check("  specs: [{selector: 'span[]', assertions: ['attr:a = 1']}]\n", None);
+    check("  outputs: [{name: A, selector: 'span[]', value: attr:a}]\n", None);
 }

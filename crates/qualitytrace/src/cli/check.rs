@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use clap::Args;
-use qualitytrace_core::definition::{Resource, Step, TestSuite};
+use qualitytrace_core::definition::{Resource, Step, TestSuite, asserts_nothing};
 use qualitytrace_core::lang::Severity;
 use qualitytrace_server::trigger::unverified_secret;
 
@@ -66,6 +66,9 @@ pub(crate) fn examine(file: &mut File) {
     // A suite without one of its tests is an error anywhere.
     let missing = references::missing_steps(file, |_| false);
     file.reading.diagnostics.extend(missing);
+    let documents = file.reading.documents.iter();
+    let idle: Vec<_> = documents.filter_map(|document| asserts_nothing(&file.source, document)).collect();
+    file.reading.diagnostics.extend(idle);
 }
 
 /// Notes about steps whose tests are in none of the files: they may be on the server.

@@ -108,6 +108,22 @@ fn a_step_that_no_file_has_is_noted_and_a_pipe_is_no_file() {
 }
 
 #[test]
+fn a_test_that_checks_nothing_is_told() {
+    let empty =
+        "type: Test\nspec: {id: t, name: T, trigger: {type: http, httpRequest: {url: http://localhost}}}\n";
+    let (code, text) = run(&[("t.yaml", empty)], &["check", "t.yaml"]);
+    assert_eq!(code, Some(0), "{text}");
+    holds(&text, &["warning[asserts-nothing]: the test asserts nothing", "t.yaml:1:1"]);
+    assert_eq!(run(&[("t.yaml", empty)], &["check", "--strict", "t.yaml"]).0, Some(3));
+    let singular = test("t", "/", "").replace("  specs:\n", "  spec:\n");
+    for command in ["check", "run"] {
+        let (code, text) = run(&[("t.yaml", &singular)], &[command, "t.yaml"]);
+        assert_eq!(code, Some(3), "{text}");
+        holds(&text, &["error[unknown-key]: `spec` is not a key of a test", "write `specs`"]);
+    }
+}
+
+#[test]
 fn a_duration_without_a_unit_is_told() {
     let bare = test("t", "/", "")
         .replace("attr:tracetest.response.status = 200", "attr:tracetest.span.duration < 100");

@@ -11,7 +11,9 @@ fn test(url: &str) -> Value {
     let auth = json!({ "type": "bearer", "bearer": { "token": "Bearer geheim-token" } });
     let request = json!({ "method": "GET", "url": url, "auth": auth });
     let trigger = json!({ "type": "http", "httpRequest": request });
-    let spec = json!({ "id": "t", "name": "t", "trigger": trigger, "skipTraceCollection": true });
+    let specs = json!([{ "selector": "span[]", "assertions": ["attr:tracetest.response.status = 200"] }]);
+    let spec =
+        json!({ "id": "t", "name": "t", "trigger": trigger, "skipTraceCollection": true, "specs": specs });
     json!({ "type": "Test", "spec": spec })
 }
 
