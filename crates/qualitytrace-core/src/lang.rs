@@ -16,6 +16,7 @@ mod eval;
 mod field;
 mod filters;
 mod functions;
+mod interpolation;
 mod item;
 mod json_path;
 pub mod limits;
@@ -33,6 +34,7 @@ pub use diagnostic::{Diagnostic, Severity, render};
 pub use environment::{EvaluationScope, evaluate, resolve};
 pub use eval::{EvalError, EvalErrorKind};
 pub use functions::Generator;
+pub use interpolation::variables_in_selector;
 pub use item::Item;
 pub use parser::{
     Form, Parsed, Token, TokenKind, parse_assertion, parse_expression, parse_selector, parse_template,
@@ -48,6 +50,7 @@ pub(crate) use eval::{Context, Memory, Subject, list};
 pub(crate) use field::{Field, FieldValue, TraceIndex};
 pub(crate) use filters::FILTERS;
 pub(crate) use functions::FUNCTIONS;
+pub(crate) use interpolation::{fill_claim, fill_expression, fill_selector};
 pub(crate) use parser::{MAX_TOKENS, SyntaxChoice, ending, is_word, tokens};
 pub(crate) use select::{Filter, Query, compile_condition};
 pub(crate) use vocabulary::{KINDS, OTHER_SPECIAL, STATUSES, TYPES};

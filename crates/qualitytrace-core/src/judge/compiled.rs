@@ -4,7 +4,10 @@ use std::sync::OnceLock;
 
 use crate::definition::{Output, Spec, Text};
 use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Selector};
-use crate::lang::{Field, Parsed, Query, parse_assertion, parse_expression, parse_selector};
+use crate::lang::{
+    Field, Generator, Parsed, Query, Variables, fill_claim, fill_expression, fill_selector, parse_assertion,
+    parse_expression, parse_selector,
+};
 
 /// The specs and outputs of a test, parsed.
 #[derive(Debug)]
@@ -65,6 +68,22 @@ impl Compiled {
             specs: specs.iter().map(CompiledSpec::new).collect(),
             outputs: outputs.iter().map(CompiledOutput::new).collect(),
         }
+    }
+
+    /// Replaces `${var:NAME}` in the texts of its selectors.
+    #[must_use]
+    pub fn with_variables(mut self, variables: &Variables, generator: &Generator) -> Self {
+        for spec in &mut self.specs {
+            fill_selector(&mut spec.selector.tree, variables, generator);
+            for assertion in &mut spec.assertions {
+                fill_claim(&mut assertion.parsed.tree.claim, variables, generator);
+            }
+        }
+        for output in &mut self.outputs {
+            fill_selector(&mut output.selector.tree, variables, generator);
+            fill_expression(&mut output.value.tree, variables, generator);
+        }
+        self
     }
 }
 

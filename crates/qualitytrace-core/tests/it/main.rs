@@ -21,6 +21,7 @@ mod near;
 mod odd_values;
 mod properties;
 mod reference;
+mod selector_variables;
 mod stack;
 mod standing;
 mod triggers;

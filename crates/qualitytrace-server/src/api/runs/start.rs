@@ -207,7 +207,7 @@ async fn default_gates(app: &App, tenant: &Tenant) -> Result<Vec<String>, Legacy
     Ok(runner.required_gates.iter().map(|gate| gate.as_str().to_owned()).collect())
 }
 
-/// The variables that the trigger and the outputs need and that are not given.
+/// The variables that the trigger, the specs and the outputs need and that are not given.
 pub(in crate::api) fn missing_variables(test: &Test, variables: &Variables) -> Vec<String> {
     let mut used = Vec::new();
     if let Some(trigger) = &test.trigger {
@@ -217,8 +217,14 @@ pub(in crate::api) fn missing_variables(test: &Test, variables: &Variables) -> V
             Ok::<_, std::convert::Infallible>(String::new())
         });
     }
+    for spec in &test.specs {
+        used.extend(lang::variables_in_selector(&lang::parse_selector(&spec.selector.value)));
+        let assertions = spec.assertions.iter().map(|assertion| lang::parse_assertion(&assertion.value));
+        used.extend(assertions.flat_map(|assertion| lang::variables_in_assertion(&assertion)));
+    }
     for output in &test.outputs {
-        used.extend(lang::variables_used(&output.value.value));
+        used.extend(lang::variables_in_selector(&lang::parse_selector(&output.selector.value)));
+        used.extend(lang::variables_in_expression(&lang::parse_expression(&output.value.value)));
     }
     let is_given = |name: &String| {
         variables.get(name).is_some() || test.outputs.iter().any(|output| output.name.value == *name)

@@ -32,12 +32,9 @@ pub(super) struct Judge {
 
 impl Judge {
     pub(super) fn compile(test: &Test, variables: &Variables, generator: Generator) -> Self {
-        Self {
-            within: None,
-            compiled: Compiled::new(&test.specs, &test.outputs),
-            variables: variables.iter().cloned().collect(),
-            generator,
-        }
+        let variables = variables.iter().cloned().collect();
+        let compiled = Compiled::new(&test.specs, &test.outputs).with_variables(&variables, &generator);
+        Self { within: None, compiled, variables, generator }
     }
 
     /// Sets how long after the rest of a trace the spans of a spec may end, where the spec does not say.

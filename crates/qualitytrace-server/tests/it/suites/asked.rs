@@ -42,6 +42,10 @@ async fn what_a_test_lacks_is_said_before_it_runs(database: &Database) {
         json!({ "missingVariables": [{ "testId": "t", "variables": [{ "key": "TAIL" }] }] })
     );
     assert_eq!(bench.get("/api/tests/t/run").await.json(), json!([]));
+    let specs = json!([{ "selector": "span[name=\"${var:NAME}\"]", "assertions": ["attr:a = var:ROUTE"] }]);
+    bench.stored("tests", &test(&subject, "specs", "/value/a", &json!({ "specs": specs }))).await;
+    let refused = bench.post("/api/tests/specs/run", &json!({})).await.json();
+    assert_eq!(refused["missingVariables"][0]["variables"], json!([{ "key": "NAME" }, { "key": "ROUTE" }]));
     let given = json!({ "variables": [{ "key": "WHO", "value": "a" }, { "key": "TAIL", "value": "-b" }] });
     assert_eq!(bench.run_test("t", &given).await["outputs"][0]["value"], "a-b");
     assert_eq!(subject.calls(), ["a-b"]);
