@@ -2,6 +2,7 @@
 
 mod brief;
 mod exchange;
+mod expectation;
 mod gate;
 pub(crate) mod github;
 pub(crate) mod html;
@@ -14,6 +15,7 @@ pub(crate) mod markdown;
 pub(crate) mod pretty;
 mod problem;
 pub(crate) mod progress;
+mod shared_errors;
 pub(crate) mod tap;
 pub(crate) mod visible;
 pub(crate) mod waterfall;

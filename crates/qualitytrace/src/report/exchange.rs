@@ -22,6 +22,13 @@ pub(crate) struct Exchange {
     pub(crate) response: Option<Message>,
 }
 
+impl Message {
+    /// Says that an answer has no body to read; `None` where it has one.
+    pub(super) fn without_body(&self) -> Option<String> {
+        self.body.is_empty().then(|| format!("no body: the answer was {}", self.line))
+    }
+}
+
 /// A request or a response, with long texts truncated.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Message {
@@ -58,13 +65,27 @@ fn request(trigger: &Value) -> Option<Message> {
     let mut trigger = trigger.clone();
     hide(&mut trigger);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    if let Some(http) = trigger.get("httpRequest").filter(|_| kind == "http") {
-        let pairs = http["headers"].as_array().into_iter().flatten();
+    let headers = |pairs: &Value| {
+        let pairs = pairs.as_array().into_iter().flatten();
         let headers = pairs.map(|pair| Header { key: text(&pair["key"]), value: text(&pair["value"]) });
+        headers.take(MOST_HEADERS).collect()
+    };
+    if let Some(http) = trigger.get("httpRequest").filter(|_| kind == "http") {
         return Some(Message {
             line: brief(&format!("{} {}", text(&http["method"]), address(&text(&http["url"])))),
-            headers: headers.take(MOST_HEADERS).collect(),
+            headers: headers(&http["headers"]),
             body: brief(&text(&http["body"])),
+        });
+    }
+    // The descriptions of the service are files of the test: what is sent says more.
+    if let Some(call) = trigger.get("grpc").filter(|_| kind == "grpc") {
+        let (service, method) = (text(&call["service"]), text(&call["method"]));
+        let is_full = service.is_empty() || method.contains(&service);
+        let method = if is_full { method } else { format!("{service}/{method}") };
+        return Some(Message {
+            line: brief(&format!("grpc {} {method}", text(&call["address"]))),
+            headers: headers(&call["metadata"]),
+            body: brief(&text(&call["request"])),
         });
     }
     // The details of any other trigger are under a key of their own.
@@ -190,6 +211,32 @@ mod tests {
             body: "no".to_owned(),
         };
         check(trigger, reply, &Exchange { request: Some(request), response: Some(response) });
+    }
+
+    #[test]
+    fn a_grpc_call_is_shown_without_the_text_of_its_proto_file() {
+        let call = json!({ "type": "grpc", "grpc": {
+            "protobufFile": "// Copyright\nsyntax = \"proto3\";", "address": "localhost:9090", "service": "shop.Stock",
+            "method": "Reserve", "request": "{\"id\": 1}",
+            "metadata": [{ "key": "authorization", "value": "Bearer abc" }, { "key": "tenant", "value": "a" }],
+        } });
+        let reply = Reply::Grpc {
+            status_code: 13,
+            status: "INTERNAL".to_owned(),
+            message: "no stock".to_owned(),
+            metadata: Vec::new(),
+            details: Vec::new(),
+            messages: None,
+            body: String::new(),
+            truncated: false,
+        };
+        let request = Message {
+            line: "grpc localhost:9090 shop.Stock/Reserve".to_owned(),
+            headers: vec![header("authorization", "***"), header("tenant", "a")],
+            body: "{\"id\": 1}".to_owned(),
+        };
+        let response = Message { line: "13 INTERNAL no stock".to_owned(), ..Message::default() };
+        check(call, reply, &Exchange { request: Some(request), response: Some(response) });
     }
 
     #[test]

@@ -216,7 +216,7 @@ fn problem_of(spec: &Spec, assertion: &Assertion) -> Option<(Kind, String)> {
 
 /// The message about the spans that break an assertion; `None` where there are none.
 fn culprits(assertion: &Assertion) -> Option<(Kind, String)> {
-    let mut culprits = assertion.culprits().map(culprit);
+    let mut culprits = assertion.culprits().map(|result| culprit(&assertion.assertion, result));
     let (kind, first) = culprits.next()?;
     let mut said = vec![first];
     said.extend(culprits.by_ref().take(NAMED_CULPRITS - 1).map(|(_, told)| told));
@@ -228,10 +228,10 @@ fn culprits(assertion: &Assertion) -> Option<(Kind, String)> {
 }
 
 /// The message about one span, or about the selection.
-fn culprit(result: &SpanResult) -> (Kind, String) {
+fn culprit(assertion: &str, result: &SpanResult) -> (Kind, String) {
     let kind = match result.error.as_deref() {
         None | Some("no match") => Kind::Failure,
         Some(_) => Kind::Error,
     };
-    (kind, problem::told(result))
+    (kind, problem::told(assertion, result))
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use qualitytrace_server::wire::verdict::{Assertion, Output, SpanResult, Spec};
 use qualitytrace_server::wire::{self, Verdict};
 
+use super::expectation::{expected, or_nothing};
+use super::shared_errors::SharedErrors;
 use super::{Ending, Exchange, Level, Outcome, Phases, TestReport, problems, visible, waterfall};
 use crate::terminal::{columns, counted, duration, fitting, style};
 
@@ -129,7 +131,7 @@ fn findings(run: &TestReport) -> String {
             let failed: Vec<Spec> = failed.map(|spec| Spec { longest: None, ..spec.clone() }).collect();
             let mut told = Vec::new();
             for failed in &failed {
-                spec(&mut text, failed, &mut told);
+                spec(&mut text, failed, &run.exchange, &mut told);
             }
         }
         Ending::Skipped(_) => {}
@@ -154,7 +156,7 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict, level: Leve
     // Missing parts are reported once: below, or by the first spec that they leave undecided.
     let mut told: Vec<&String> = verdict.missing.iter().collect();
     for spec in &verdict.specs {
-        self::spec(text, spec, &mut told);
+        self::spec(text, spec, &report.exchange, &mut told);
     }
     for output in &verdict.outputs {
         self::output(text, output, &told);
@@ -206,7 +208,7 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict, level: Leve
     }
 }
 
-fn spec<'v>(text: &mut String, spec: &'v Spec, told: &mut Vec<&'v String>) {
+fn spec<'v>(text: &mut String, spec: &'v Spec, exchange: &Exchange, told: &mut Vec<&'v String>) {
     let title = if spec.name.is_empty() { &spec.selector } else { &spec.name };
     let title = if title.is_empty() { "all spans" } else { title };
     let spans = counted(spec.selected, "span");
@@ -242,8 +244,9 @@ fn spec<'v>(text: &mut String, spec: &'v Spec, told: &mut Vec<&'v String>) {
             line(text, 3, &format!("try {}", style::good(selector)));
         }
     }
+    let mut errors = SharedErrors::of(spec, exchange);
     for assertion in spec.assertions.iter().filter(|assertion| assertion.outcome != wire::Outcome::Passed) {
-        self::assertion(text, assertion);
+        self::assertion(text, assertion, &mut errors);
     }
 }
 
@@ -271,11 +274,13 @@ fn exchange(text: &mut String, Exchange { request, response }: &Exchange, level:
     }
 }
 
-fn assertion(text: &mut String, assertion: &Assertion) {
+fn assertion(text: &mut String, assertion: &Assertion, errors: &mut SharedErrors) {
     line(text, 2, &format!("{} {}", mark(assertion.outcome.into()), assertion.assertion));
     let groups = alike(assertion.culprits(), |result| (&result.observed, &result.expected, &result.error));
     for (_, group) in groups.iter().take(SHOWN_RESULTS) {
-        line(text, 3, &span_result(group[0], group.len() - 1));
+        if let Some(result) = errors.once(&assertion.assertion, group[0]) {
+            line(text, 3, &span_result(&assertion.assertion, &result, group.len() - 1));
+        }
     }
     if groups.len() > SHOWN_RESULTS {
         let spans: usize = groups[SHOWN_RESULTS..].iter().map(|(_, group)| group.len()).sum();
@@ -304,7 +309,7 @@ fn alike<T, K: PartialEq>(things: impl IntoIterator<Item = T>, said: impl Fn(&T)
 }
 
 /// Formats the result of one span, and how many others have the same.
-fn span_result(result: &SpanResult, others: usize) -> String {
+fn span_result(assertion: &str, result: &SpanResult, others: usize) -> String {
     let place = match (result.span.is_empty(), result.service.is_empty()) {
         (true, _) => "the selection".to_owned(),
         (false, true) => format!("`{}`", result.span),
@@ -320,15 +325,11 @@ fn span_result(result: &SpanResult, others: usize) -> String {
             format!("{place}: the claim holds here, got {}{alias}", style::bad(or_nothing(&result.observed)))
         }
         None | Some("no match") => {
-            let (observed, expected) = (or_nothing(&result.observed), or_nothing(&result.expected));
+            let (observed, expected) = (or_nothing(&result.observed), expected(assertion, &result.expected));
             format!("{place}: got {}{alias}, expected {}", style::bad(observed), style::good(expected))
         }
         Some(error) => format!("{place}: {}", style::bad(error)),
     }
-}
-
-fn or_nothing(value: &str) -> &str {
-    if value.is_empty() { "nothing" } else { value }
 }
 
 /// A sentence without the reasons that are given elsewhere in the same report.

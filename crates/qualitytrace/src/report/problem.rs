@@ -3,6 +3,7 @@
 use qualitytrace_server::wire;
 use qualitytrace_server::wire::verdict::{Assertion, SpanResult, Spec};
 
+use super::expectation::expected;
 use super::{Ending, TestReport};
 
 /// How many failing spans of an assertion are named; the rest is counted.
@@ -56,7 +57,8 @@ pub(crate) fn problems(report: &TestReport) -> Vec<Problem> {
 fn of_assertion(place: (usize, usize), spec: &Spec, assertion: &Assertion) -> Problem {
     let title = if spec.name.is_empty() { &spec.selector } else { &spec.name };
     let mut culprits = assertion.culprits();
-    let mut said: Vec<String> = culprits.by_ref().take(NAMED_SPANS).map(told).collect();
+    let mut said: Vec<String> =
+        culprits.by_ref().take(NAMED_SPANS).map(|result| told(&assertion.assertion, result)).collect();
     let rest = culprits.count() as u64 + assertion.omitted.failed;
     if rest > 0 {
         said.push(format!("and {rest} more"));
@@ -76,11 +78,13 @@ fn of_assertion(place: (usize, usize), spec: &Spec, assertion: &Assertion) -> Pr
 }
 
 /// The sentence about one span, or about the selection.
-pub(super) fn told(result: &SpanResult) -> String {
+pub(super) fn told(assertion: &str, result: &SpanResult) -> String {
     let place = if result.span.is_empty() { "the selection" } else { &result.span };
     match result.error.as_deref() {
         None if result.passed => format!("{place}: the claim holds here, got {}", result.observed),
-        None | Some("no match") => format!("{place}: got {}, expected {}", result.observed, result.expected),
+        None | Some("no match") => {
+            format!("{place}: got {}, expected {}", result.observed, expected(assertion, &result.expected))
+        }
         Some(error) => format!("{place}: {error}"),
     }
 }
