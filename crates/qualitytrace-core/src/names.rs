@@ -3,7 +3,11 @@
 //! Files and clients were written for Tracetest and for its fork Qualitytrace. Internally the `tracetest` spelling
 //! is used, because it is the one on the wire; a `qualitytrace` spelling is converted on input.
 
+mod values;
+
 use std::borrow::Cow;
+
+pub(crate) use values::converted;
 
 /// The span of the trigger itself: the root of every tested trace.
 pub const TRIGGER_SPAN: &str = "Tracetest trigger";
@@ -169,6 +173,10 @@ const SAME: &[&[&str]] = &[
 
 /// Returns the names of the attribute in other versions of the semantic conventions, in the order of the table.
 pub fn conventions(name: &str) -> Vec<&'static str> {
+    if name == "rpc.service" {
+        // Newer conventions have it at the beginning of the method.
+        return vec!["rpc.method"];
+    }
     let group = SAME.iter().find(|group| group.contains(&name));
     let names = group.into_iter().flat_map(|group| group.iter().copied());
     names.filter(|other| *other != name).collect()

@@ -2,7 +2,7 @@
 
 use super::{Alias, AssertionResult, CompiledAssertion, Failure, Outcome, Remedy, SpanResult};
 use crate::budget::Exceeded;
-use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Quantifier, Relation, Selector};
+use crate::lang::ast::{Assertion, Claim, Comparator, Expr, ExprKind, Quantifier, Relation, Selector};
 use crate::lang::{
     Comparison, Context, EvalError, EvalErrorKind, Item, Parsed, Query, Subject, compare, in_time, list,
     no_match_unless, one_of, one_of_these,
@@ -157,9 +157,14 @@ fn evaluate(claim: &Claim, context: &Context<'_, '_>, subject: Subject, others: 
     // Intermediate values of the evaluation are released afterwards.
     let outcome = context.budget.meanwhile(|| match claim {
         Claim::Compare { left, comparator, right } => {
-            sides(left, right, context, subject).map(|(left, right)| {
+            sides(left, right, context, subject).and_then(|(mut left_item, mut right_item)| {
+                if matches!(comparator, Comparator::Equal | Comparator::NotEqual) {
+                    left_item = context.in_form_of(left, left_item, &right_item, subject)?;
+                    right_item = context.in_form_of(right, right_item, &left_item, subject)?;
+                }
+                let (left, right) = (left_item, right_item);
                 let comparison = compare(&left, *comparator, &right, context.budget);
-                (left, Some(right), comparison)
+                Ok((left, Some(right), comparison))
             })
         }
         Claim::OneOf { left, negated, right } => choose(left, right, context, subject)

@@ -224,6 +224,26 @@ impl Context<'_, '_> {
         self.read(scene, &field, name, at)
     }
 
+    /// Returns the value of an expression that is compared with `other`: the method of a call is read in the form that
+    /// the other value has.
+    pub(crate) fn in_form_of(
+        &self,
+        expr: &Expr,
+        value: Item,
+        other: &Item,
+        subject: Subject,
+    ) -> Result<Item, EvalError> {
+        let (ExprKind::Attribute(name), Some(scene), Subject::Span(at), true) =
+            (&expr.kind, self.scene, subject, self.aliases)
+        else {
+            return Ok(value);
+        };
+        match Field::compared_with(name, [&*other.text()]) {
+            Some(field) => self.read(scene, &field, name, at),
+            None => Ok(value),
+        }
+    }
+
     /// Reads the field of this name from the span.
     pub(crate) fn read(
         &self,

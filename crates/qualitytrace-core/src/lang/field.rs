@@ -6,6 +6,7 @@
 
 mod column;
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,8 +17,12 @@ use column::Column;
 use crate::budget::Budget;
 use crate::names;
 use crate::trace::special::{Computed, SPECIAL, Special, computed, span_type};
-use crate::trace::{Event, Link, StatusCode, Trace};
+use crate::trace::{Event, Link, Span, StatusCode, Trace};
 use crate::value::Value;
+
+/// The method of a call, and the service that older conventions have beside it.
+const METHOD: &str = "rpc.method";
+const SERVICE: &str = "rpc.service";
 
 /// A resolved name, computed once for all spans.
 #[derive(Debug, Clone)]
@@ -28,6 +33,8 @@ pub(crate) enum Field {
     Kind,
     /// A special attribute, which every span has.
     Special(Special, Box<str>),
+    /// The method of a call: with its service, as newer conventions have it, or without.
+    Method { full: bool },
     /// Any other attribute.
     Attribute {
         name: Box<str>,
@@ -110,12 +117,20 @@ impl Field {
         }
     }
 
+    /// Resolves a name that is compared with these texts: the form of a method's name is theirs.
+    pub(crate) fn compared_with<'v>(name: &str, texts: impl IntoIterator<Item = &'v str>) -> Option<Self> {
+        let mut forms = texts.into_iter().map(|text| text.contains('/'));
+        let full = forms.next().filter(|_| name == METHOD)?;
+        forms.all(|form| form == full).then_some(Self::Method { full })
+    }
+
     /// Returns the relative cost of reading it, so that cheap fields are read first.
     pub(crate) fn cost(&self) -> u8 {
         match self {
             Self::Name | Self::Kind => 0,
             Self::Special(Special::Type, _) => 1,
             Self::Special(..) => 2,
+            Self::Method { .. } => 4,
             Self::Attribute { aliases, reading, .. } => {
                 3 + u8::from(reading.is_some()) + u8::try_from(aliases.len()).unwrap_or(9)
             }
@@ -140,6 +155,7 @@ impl Field {
                 },
                 None => computed(*special, span)?.into(),
             },
+            Self::Method { full } => return method(span, *full),
             Self::Attribute { name, reading, aliases } => {
                 if let Some(value) = span.attribute(name) {
                     return Some((FieldValue::Value(value), None));
@@ -147,9 +163,13 @@ impl Field {
                 if let Some(seen) = reading.as_ref().and_then(|reading| reading.look(scene, at)) {
                     return Some((seen, None));
                 }
-                return aliases
-                    .iter()
-                    .find_map(|alias| Some((FieldValue::Value(span.attribute(alias)?), Some(*alias))));
+                return aliases.iter().find_map(|alias| {
+                    let seen = match names::converted(name, alias, span.attribute(alias)?)? {
+                        Cow::Borrowed(value) => FieldValue::Value(value),
+                        Cow::Owned(value) => FieldValue::Made(value),
+                    };
+                    Some((seen, Some(*alias)))
+                });
             }
         };
         Some((seen, None))
@@ -162,6 +182,7 @@ impl Field {
             Self::Kind => Some((1, "")),
             Self::Special(Special::Type, _) => Some((2, "")),
             Self::Special(..) => None,
+            Self::Method { full } => Some((8 | u8::from(*full), "")),
             Self::Attribute { name, reading, aliases } => {
                 let flags = u8::from(reading.is_some()) | u8::from(!aliases.is_empty()) << 1;
                 Some((4 | flags, name))
@@ -232,6 +253,21 @@ fn many(values: Vec<Value>) -> Option<FieldValue<'static>> {
         1 => values.into_iter().next().map(FieldValue::Made),
         _ => Some(FieldValue::Made(Value::List(values))),
     }
+}
+
+/// Reads the method of a call in one of its two forms; where the span has not enough to make it, as it is.
+fn method(span: &Span, full: bool) -> Option<(FieldValue<'_>, Option<&'static str>)> {
+    let value = span.attribute(METHOD)?;
+    let Value::String(name) = value else { return Some((FieldValue::Value(value), None)) };
+    let seen = match (name.rsplit_once('/'), span.attribute(SERVICE)) {
+        (Some((_, method)), _) if !full => FieldValue::Text(method),
+        (None, Some(service)) if full => {
+            let made = Value::from(format!("{}/{name}", service.text()));
+            return Some((FieldValue::Made(made), Some(SERVICE)));
+        }
+        (Some(_) | None, _) => FieldValue::Value(value),
+    };
+    Some((seen, None))
 }
 
 /// Reads a stored duration; only whole nanoseconds count as one.

@@ -8,6 +8,7 @@ mod analyzer;
 mod assist;
 mod budget;
 mod compare;
+mod conventions;
 mod deep;
 mod definition;
 mod dialect;

@@ -49,7 +49,17 @@ pub(crate) fn compile_condition(condition: &Condition, aliases: bool) -> Filter 
 }
 
 fn compile_clause(clause: &Clause, aliases: bool) -> Filter {
-    let field = Field::in_selector(&clause.name.text, clause.name.quoted, aliases);
+    let literals = match &clause.test {
+        Test::Compare(Comparator::Equal | Comparator::NotEqual, literal) => std::slice::from_ref(literal),
+        Test::OneOf { choices, .. } => choices,
+        Test::Compare(..) | Test::Matches { .. } | Test::Exists { .. } => &[],
+    };
+    let texts = literals.iter().filter(|_| aliases).filter_map(|literal| match literal {
+        Literal::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    let field = Field::compared_with(&clause.name.text, texts)
+        .unwrap_or_else(|| Field::in_selector(&clause.name.text, clause.name.quoted, aliases));
     let check = match &clause.test {
         Test::Compare(comparator, literal) => compile_literal(&field, *comparator, literal),
         Test::Matches { negated, pattern, .. } => match Pattern::new(pattern) {
