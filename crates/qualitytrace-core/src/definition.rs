@@ -35,7 +35,10 @@ use std::ops::Range;
 
 pub use check::{asserts_nothing, check};
 pub use defaults::default_of;
-pub use edit::{Change, EditError, MAX_CHANGES, edit, has_id, id_place, surroundings, unified_diff, with_id};
+pub use edit::{
+    Change, EditError, MAX_CHANGES, edit, has_id, id_place, surroundings, unified_diff,
+    with_current_conventions, with_id,
+};
 pub use layout::{LayoutError, formatted};
 pub use location::{Location, location};
 pub use schema::{Key, Place, file_schema};

@@ -8,6 +8,7 @@ pub mod ast;
 
 mod check;
 mod compare;
+mod conventions;
 mod cursor;
 mod date;
 pub mod diagnostic;
@@ -30,6 +31,7 @@ mod vocabulary;
 
 pub use check::{diagnose, diagnose_assertion, diagnose_expression, diagnose_selector, diagnose_template};
 pub use compare::{Comparison, compare_texts};
+pub use conventions::{modern_assertions, modern_expression, modern_selector};
 pub use diagnostic::{Diagnostic, Severity, render};
 pub use environment::{EvaluationScope, evaluate, resolve};
 pub use eval::{EvalError, EvalErrorKind};

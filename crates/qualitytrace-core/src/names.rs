@@ -7,7 +7,7 @@ mod values;
 
 use std::borrow::Cow;
 
-pub(crate) use values::converted;
+pub(crate) use values::{converted, current_value};
 
 /// The span of the trigger itself: the root of every tested trace.
 pub const TRIGGER_SPAN: &str = "Tracetest trigger";
@@ -171,6 +171,55 @@ const SAME: &[&[&str]] = &[
     &["peer.service", "service.peer.name"],
 ];
 
+/// The current names of attributes that older conventions call otherwise, where one name became one other.
+const CURRENT: &[(&str, &str)] = &[
+    ("code.column", "code.column.number"),
+    ("code.filepath", "code.file.path"),
+    ("code.function", "code.function.name"),
+    ("code.lineno", "code.line.number"),
+    ("db.cassandra.table", "db.collection.name"),
+    ("db.mongodb.collection", "db.collection.name"),
+    ("db.name", "db.namespace"),
+    ("db.operation", "db.operation.name"),
+    ("db.sql.table", "db.collection.name"),
+    ("db.statement", "db.query.text"),
+    ("db.system", "db.system.name"),
+    ("deployment.environment", "deployment.environment.name"),
+    ("faas.execution", "faas.invocation_id"),
+    ("faas.id", "cloud.resource_id"),
+    ("http.client_ip", "client.address"),
+    ("http.flavor", "network.protocol.version"),
+    ("http.method", "http.request.method"),
+    ("http.request_content_length", "http.request.body.size"),
+    ("http.resend_count", "http.request.resend_count"),
+    ("http.response_content_length", "http.response.body.size"),
+    ("http.scheme", "url.scheme"),
+    ("http.status_code", "http.response.status_code"),
+    ("http.url", "url.full"),
+    ("http.user_agent", "user_agent.original"),
+    ("messaging.client_id", "messaging.client.id"),
+    ("messaging.conversation_id", "messaging.message.conversation_id"),
+    ("messaging.destination", "messaging.destination.name"),
+    ("messaging.kafka.consumer_group", "messaging.consumer.group.name"),
+    ("messaging.kafka.message_key", "messaging.kafka.message.key"),
+    ("messaging.kafka.partition", "messaging.destination.partition.id"),
+    ("messaging.message_id", "messaging.message.id"),
+    ("messaging.operation", "messaging.operation.type"),
+    ("messaging.rabbitmq.routing_key", "messaging.rabbitmq.destination.routing_key"),
+    ("net.protocol.name", "network.protocol.name"),
+    ("net.protocol.version", "network.protocol.version"),
+    ("net.sock.peer.addr", "network.peer.address"),
+    ("net.sock.peer.port", "network.peer.port"),
+    ("net.transport", "network.transport"),
+    ("rpc.grpc.status_code", "rpc.response.status_code"),
+    ("rpc.system", "rpc.system.name"),
+];
+
+/// Returns the current name of an attribute of older conventions; `None` where it stays, or became several.
+pub(crate) fn current(name: &str) -> Option<&'static str> {
+    CURRENT.iter().find(|(old, _)| *old == name).map(|(_, current)| *current)
+}
+
 /// Returns the names of the attribute in other versions of the semantic conventions, in the order of the table.
 pub fn conventions(name: &str) -> Vec<&'static str> {
     if name == "rpc.service" {
@@ -180,4 +229,16 @@ pub fn conventions(name: &str) -> Vec<&'static str> {
     let group = SAME.iter().find(|group| group.contains(&name));
     let names = group.into_iter().flat_map(|group| group.iter().copied());
     names.filter(|other| *other != name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_current_name_is_read_under_its_old_one_too() {
+        for (old, current) in CURRENT {
+            assert!(conventions(current).contains(old), "{old} and {current} are in no group");
+        }
+    }
 }

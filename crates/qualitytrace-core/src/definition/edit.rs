@@ -9,6 +9,7 @@
 
 mod block;
 mod change;
+mod conventions;
 mod diff;
 mod flow;
 mod id;
@@ -20,6 +21,7 @@ mod text;
 use qualitytrace_config::tree::{Entry, Node, Shape};
 
 pub use change::Change;
+pub use conventions::with_current_conventions;
 pub use diff::unified_diff;
 pub use id::{has_id, id_place, surroundings, with_id};
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::services::listed;
-use super::{AssertionResult, Outcome};
+use super::{Alias, AssertionResult, Outcome};
 use crate::lang::ast::{Assertion, ExprKind};
 use crate::lang::diagnostic::nearest;
-use crate::lang::{Diagnostic, EvalErrorKind, Field, TraceIndex, without_unit};
+use crate::lang::{Diagnostic, EvalErrorKind, Field, TraceIndex, modern_assertions, without_unit};
+use crate::names;
 
 /// How many assertions of a spec get advice.
 pub(super) const MAX_ADVISED: usize = 50;
@@ -26,10 +27,20 @@ pub(super) fn on_assertion(
     if let Some(Diagnostic { message, help: Some(help), .. }) = without_unit(&assertion.claim) {
         return Some(format!("{message}; {help}"));
     }
+    if let Some(line) = in_found_convention(result) {
+        return Some(format!("the span follows newer conventions, in which this is `{line}`"));
+    }
     let lacks = result.results.iter().find(|result| {
         result.breaks && result.trouble == Some(EvalErrorKind::Attribute) && result.position.is_some()
     });
     missing_attribute(assertion, lacks?.position?, scene, aliases)
+}
+
+/// Returns the assertion in the current conventions, if an attribute was found under its current name.
+fn in_found_convention(result: &AssertionResult) -> Option<String> {
+    let line = modern_assertions([result.assertion.as_str()]).pop()?;
+    let is_found = |alias: &Alias| names::current(&alias.asked) == Some(&*alias.found);
+    (line != result.assertion && result.aliases.iter().any(is_found)).then_some(line)
 }
 
 /// Names the attributes of a span that has not the one that the assertion reads.

@@ -62,6 +62,14 @@ pub(crate) fn converted<'v>(asked: &str, found: &str, value: &'v Value) -> Optio
     Some(made.map_or(Cow::Borrowed(value), Cow::Owned))
 }
 
+/// Returns what a value is called under the current name of its attribute; `None` where it stays.
+pub(crate) fn current_value(old: &str, current: &str, value: &str) -> Option<&'static str> {
+    match old {
+        "rpc.grpc.status_code" => grpc_name(value),
+        _ => renamed_value(current, old, value),
+    }
+}
+
 fn grpc_name(number: &str) -> Option<&'static str> {
     GRPC_CODES.get(number.parse::<usize>().ok()?).copied()
 }

@@ -1,8 +1,9 @@
 //! Tests of older and newer semantic conventions on spans of newer and older ones.
 
-use qualitytrace_core::definition::Spec;
+use qualitytrace_core::budget::Budget;
+use qualitytrace_core::definition::{Format, Spec, with_current_conventions};
 use qualitytrace_core::judge::{Compiled, Options, Verdict};
-use qualitytrace_core::lang::{Generator, Variables};
+use qualitytrace_core::lang::{Generator, Variables, modern_assertions, modern_expression, modern_selector};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace};
 use qualitytrace_core::value::Value;
@@ -87,6 +88,23 @@ fn calls_are_asserted_in_both_conventions() {
 }
 
 #[test]
+fn a_failed_assertion_of_older_conventions_gets_its_line_of_the_newer_ones() {
+    let verdict = judged(&newer(), "span[]", "attr:rpc.grpc.status_code = 13");
+    let result = &verdict.specs[0].assertions[0];
+    assert_eq!(result.results[0].observed_text, "0");
+    assert_eq!(
+        result.advice.as_deref(),
+        Some(
+            "the span follows newer conventions, in which this is `attr:rpc.response.status_code = \"INTERNAL\"`"
+        )
+    );
+    assert_eq!(
+        judged(&older(), "span[]", "attr:rpc.grpc.status_code = 13").specs[0].assertions[0].advice,
+        None
+    );
+}
+
+#[test]
 fn values_that_were_renamed_are_the_same() {
     for (older, newer) in [
         (("net.transport", "ip_tcp"), ("network.transport", "tcp")),
@@ -98,4 +116,69 @@ fn values_that_were_renamed_are_the_same() {
             assert!(judged(&call(&[(recorded, value)]), "span[]", &claim).passed(), "{claim}");
         }
     }
+}
+
+#[test]
+fn selectors_are_rewritten_in_the_current_conventions() {
+    for (older, newer) in [
+        (r#"span[rpc.service="a.B" rpc.method="C"]"#, r#"span[rpc.method="a.B/C"]"#),
+        (
+            r#"span[name = "x" rpc.method = "C"  rpc.service = "a.B"]"#,
+            r#"span[name = "x" rpc.method="a.B/C"]"#,
+        ),
+        (r#"span[rpc.service="a.B"]"#, r#"span[rpc.method startsWith "a.B/"]"#),
+        (r#"span[rpc.method = "C" kind="server"]"#, r#"span[rpc.method endsWith "/C" kind="server"]"#),
+        (r#"span[rpc.method="a.B/C"]"#, r#"span[rpc.method="a.B/C"]"#),
+        ("span[rpc.grpc.status_code = 0]", r#"span[rpc.response.status_code="OK"]"#),
+        ("span[http.status_code >= 500]", "span[http.response.status_code >= 500]"),
+        (
+            r#"span[db.system="mssql"]:not(span[http.method = "GET"])"#,
+            r#"span[db.system.name="microsoft.sql_server"]:not(span[http.request.method = "GET"])"#,
+        ),
+        (r#"span[name="http.method"]"#, r#"span[name="http.method"]"#),
+        ("span[http.method", "span[http.method"),
+    ] {
+        assert_eq!(modern_selector(older), newer);
+        assert_eq!(modern_selector(newer), newer, "again");
+    }
+}
+
+#[test]
+fn assertions_are_rewritten_in_the_current_conventions() {
+    let check = |older: &[&str], newer: &[&str]| assert_eq!(modern_assertions(older.iter().copied()), newer);
+    check(&["attr:http.status_code = 200"], &["attr:http.response.status_code = 200"]);
+    check(&["any attr:rpc.grpc.status_code = 0"], &["any attr:rpc.response.status_code = \"OK\""]);
+    check(&["attr:rpc.service = \"a.B\""], &["attr:rpc.method startsWith \"a.B/\""]);
+    check(
+        &["attr:rpc.service = \"a.B\"", "attr:rpc.method = \"C\""],
+        &["attr:rpc.method startsWith \"a.B/\"", "attr:rpc.method = \"a.B/C\""],
+    );
+    check(&["attr:db.statement contains \"http.method\""], &["attr:db.query.text contains \"http.method\""]);
+    check(&["before span[http.method = \"GET\"]"], &["before span[http.request.method = \"GET\"]"]);
+    assert_eq!(modern_expression("attr:http.url | length"), "attr:url.full | length");
+}
+
+#[test]
+fn a_file_keeps_all_but_the_names_of_older_conventions() {
+    let source = "# Stock.
+type: Test
+spec:
+  name: T   # a name
+  specs:
+  - selector: 'span[rpc.service=\"a.B\" rpc.method=\"C\"]'
+    assertions:
+      # It works.
+      - attr:rpc.grpc.status_code = 0
+      - \"attr:name = \\\"x\\\"\"
+  outputs:
+  - name: S
+    selector: span[]
+    value: attr:http.status_code
+";
+    let expected = source
+        .replace("rpc.service=\"a.B\" rpc.method=\"C\"", "rpc.method=\"a.B/C\"")
+        .replace("attr:rpc.grpc.status_code = 0", "attr:rpc.response.status_code = \"OK\"")
+        .replace("attr:http.status_code", "attr:http.response.status_code");
+    let text = with_current_conventions(source, Format::Yaml, &Budget::default()).expect("it can be edited");
+    assert_eq!(text, expected);
 }

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use qualitytrace_core::definition::{Format, LayoutError, formatted, unified_diff};
+use qualitytrace_core::budget::Budget;
+use qualitytrace_core::definition::{
+    EditError, Format, LayoutError, formatted, unified_diff, with_current_conventions,
+};
 
 use crate::cli::Exit;
 use crate::cli::files::{self, File, format_of, regular};
@@ -19,9 +22,13 @@ const STDIN: &str = "-";
     after_help = "Keys get the order of `qualitytrace schema`, nested lines two blanks, and at most one blank line \
 stays between two of them. Texts and comments stay as they are. A file with anchors or tags is left as it is.
 
+With --conventions, selectors, assertions and outputs also get the names of OpenTelemetry's current semantic conventions, \
+like `http.response.status_code` for `http.status_code`. Such tests hold for spans of older conventions, too.
+
 Examples:
   qualitytrace fmt tests/
   qualitytrace fmt --check tests/
+  qualitytrace fmt --conventions --check tests/
   qualitytrace fmt - < checkout.yaml
 
 Exit codes: 0 done, or nothing to do; 2 with --check, a file has another layout; 3 a file is missing or cannot be read."
@@ -33,6 +40,9 @@ pub(crate) struct Options {
     /// Change nothing; show what would change and fail if there is any
     #[arg(long)]
     check: bool,
+    /// Also write attributes as OpenTelemetry's current semantic conventions name them
+    #[arg(long)]
+    conventions: bool,
 }
 
 /// What became of a file.
@@ -46,14 +56,14 @@ enum Outcome {
 /// Formats every file.
 pub(crate) fn fmt(options: &Options) -> anyhow::Result<Exit> {
     if options.paths.iter().any(|path| path == Path::new(STDIN)) {
-        return standard_input(options.check);
+        return standard_input(options);
     }
     let (mut changed, mut unreadable) = (0, 0);
     let paths = files::find(&options.paths)?;
     for path in &paths {
         let source =
             regular::read_text(path).with_context(|| format!("failed to read {}", path.display()))?;
-        match outcome(path, &source) {
+        match outcome(path, &source, options.conventions) {
             Outcome::Same => {}
             Outcome::LeftAlone(why) => {
                 terminal::err(&format!("{} is left as it is: {why}\n", path.display()));
@@ -96,11 +106,12 @@ fn summary(is_check: bool, changed: usize, count: usize) -> String {
 }
 
 /// Writes standard input to standard output in the canonical layout.
-fn standard_input(is_check: bool) -> anyhow::Result<Exit> {
+fn standard_input(options: &Options) -> anyhow::Result<Exit> {
+    let is_check = options.check;
     let mut source = String::new();
     std::io::stdin().read_to_string(&mut source).context("failed to read standard input")?;
     let path = Path::new("standard input");
-    match outcome(path, &source) {
+    match outcome(path, &source, options.conventions) {
         Outcome::Unreadable => Ok(Exit::Definition),
         Outcome::LeftAlone(why) => {
             terminal::err(&format!("the text is left as it is: {why}\n"));
@@ -123,16 +134,29 @@ fn standard_input(is_check: bool) -> anyhow::Result<Exit> {
     }
 }
 
-/// Formats a text; prints its diagnostics when it cannot be read.
-fn outcome(path: &Path, source: &str) -> Outcome {
+/// Formats a text, with the names of the current conventions where they are asked for; prints its diagnostics when it
+/// cannot be read.
+fn outcome(path: &Path, source: &str, conventions: bool) -> Outcome {
     let format: Format = format_of(path);
-    match formatted(source, format) {
+    let rewritten = if conventions {
+        with_current_conventions(source, format, &Budget::default())
+    } else {
+        Ok(source.to_owned())
+    };
+    let text = match rewritten {
+        Ok(text) => text,
+        Err(EditError::Unreadable { .. }) => return unreadable(path, source),
+        Err(error) => return Outcome::LeftAlone(error.to_string()),
+    };
+    match formatted(&text, format) {
         Ok(text) if text == source => Outcome::Same,
         Ok(text) => Outcome::Changed(text),
         Err(error @ LayoutError::Unusual { .. }) => Outcome::LeftAlone(error.to_string()),
-        Err(LayoutError::Unreadable { .. }) => {
-            terminal::err(&File::parse(path, source.to_owned()).complaints());
-            Outcome::Unreadable
-        }
+        Err(LayoutError::Unreadable { .. }) => unreadable(path, source),
     }
+}
+
+fn unreadable(path: &Path, source: &str) -> Outcome {
+    terminal::err(&File::parse(path, source.to_owned()).complaints());
+    Outcome::Unreadable
 }

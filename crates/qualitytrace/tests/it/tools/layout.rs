@@ -82,3 +82,32 @@ fn standard_input_goes_to_standard_output() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(stdout(&output), "type: Config\nspec: {}\n");
 }
+
+#[test]
+fn tests_of_a_folder_get_the_names_of_current_conventions() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = "type: Test
+spec:
+  name: a # b
+  specs:
+    - selector: span[rpc.service=\"a.B\" rpc.method=\"C\"]
+      assertions:
+        - attr:rpc.grpc.status_code = 0
+";
+    let new = old
+        .replace("rpc.service=\"a.B\" rpc.method=\"C\"", "rpc.method=\"a.B/C\"")
+        .replace("rpc.grpc.status_code = 0", "rpc.response.status_code = \"OK\"");
+    let files = ["a.yaml", "b.yaml"].map(|name| folder.path().join(name));
+    for file in &files {
+        std::fs::write(file, old).unwrap();
+    }
+    let check = run(folder.path(), &["fmt", "--conventions", "--check", "."]);
+    assert_eq!(check.status.code(), Some(2), "{}", stderr(&check));
+    assert_eq!(run(folder.path(), &["fmt", "--check", "."]).status.code(), Some(0), "only on demand");
+    let changed = run(folder.path(), &["fmt", "--conventions", "."]);
+    assert_eq!(changed.status.code(), Some(0), "{}", stderr(&changed));
+    for file in &files {
+        assert_eq!(std::fs::read_to_string(file).unwrap(), new);
+    }
+    assert_eq!(run(folder.path(), &["fmt", "--conventions", "--check", "."]).status.code(), Some(0));
+}
