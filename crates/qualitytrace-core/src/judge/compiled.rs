@@ -114,7 +114,7 @@ impl CompiledSpec {
                 side.visit(&mut |node| match &node.kind {
                     ExprKind::Attribute(name) if !names.contains(&name) => names.push(name),
                     _ => {}
-                })
+                });
             });
         }
         names.into_iter().map(|name| Field::attribute(name, true, aliases)).collect()

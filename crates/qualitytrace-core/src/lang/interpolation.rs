@@ -63,11 +63,15 @@ fn each_selector(expr: &mut Expr, visit: &mut impl FnMut(&mut Selector)) {
             }
         }
         ExprKind::Array(items) | ExprKind::Call { arguments: items, .. } => {
-            items.iter_mut().for_each(|item| each_selector(item, visit));
+            for item in items {
+                each_selector(item, visit);
+            }
         }
         ExprKind::Calculation { first, rest } => {
             each_selector(first, visit);
-            rest.iter_mut().for_each(|(_, operand)| each_selector(operand, visit));
+            for (_, operand) in rest {
+                each_selector(operand, visit);
+            }
         }
         ExprKind::Filtered { input, .. } => each_selector(input, visit),
         ExprKind::Aggregate { over: Over::Own(None), .. }
@@ -113,7 +117,9 @@ fn in_condition(condition: &mut Condition, visit: &mut impl FnMut(&mut String)) 
         }
         Condition::Not(inner) => in_condition(inner, visit),
         Condition::All(inner) | Condition::Any(inner) => {
-            inner.iter_mut().for_each(|condition| in_condition(condition, visit));
+            for condition in inner {
+                in_condition(condition, visit);
+            }
         }
     }
 }

@@ -25,8 +25,11 @@ const GRPC_CODES: [&str; 17] = [
     "UNAUTHENTICATED",
 ];
 
+/// Old and new values of an attribute.
+type RenamedValues = &'static [(&'static str, &'static str)];
+
 /// Old and new names of attributes, with the values that were renamed with them.
-const RENAMED: &[(&str, &str, &[(&str, &str)])] = &[
+const RENAMED: &[(&str, &str, RenamedValues)] = &[
     ("net.transport", "network.transport", &[("ip_tcp", "tcp"), ("ip_udp", "udp")]),
     ("http.flavor", "network.protocol.version", &[("2.0", "2"), ("3.0", "3")]),
     (

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use super::register::{Instance, Register, Service};
+use super::register::{Address, Instance, Register, Service};
 use crate::time::Timestamp;
 
 /// Added to the known overtaking before a later span proves anything.
@@ -124,6 +124,14 @@ impl Register {
             return Grade::Unknown(Silence::Crashing);
         }
         Grade::Likely
+    }
+
+    /// Whether every process that may answer at this address has delivered what it had at a time.
+    pub(super) fn has_everyone_passed(&self, address: &Address, at: Timestamp) -> bool {
+        let now = self.all().map(|(_, service)| service.last_arrival).max().unwrap_or_default();
+        let services = address.services.iter().filter_map(|service| self.get(service));
+        let mut live = services.flat_map(|service| service.live(at, now)).peekable();
+        live.peek().is_some() && live.all(|process| process.has_passed(at))
     }
 
     /// By how much more than any span of this service spans of other services were held up on the way, which it

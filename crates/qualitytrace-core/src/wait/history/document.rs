@@ -55,7 +55,10 @@ impl Learned {
         let document = Document {
             version: VERSION,
             services: services.iter().map(|(name, service)| (name.to_string(), (*service).into())).collect(),
-            addresses: addresses.iter().map(|(text, address)| (text.to_string(), address.into())).collect(),
+            addresses: addresses
+                .iter()
+                .map(|(text, address)| (text.to_string(), RawAddress::of(address, &self.services)))
+                .collect(),
             answers: BTreeMap::new(),
             tests: self.tests.iter().map(|(id, history)| (id.clone(), history.into())).collect(),
         };
@@ -136,11 +139,11 @@ struct RawAddress {
     mute_runs: u32,
 }
 
-impl From<&Address> for RawAddress {
-    fn from(address: &Address) -> Self {
+impl RawAddress {
+    fn of(address: &Address, register: &Register) -> Self {
         Self {
             services: address.services.iter().map(ToString::to_string).collect(),
-            calls: address.remembered_calls(),
+            calls: address.remembered_calls(|end| register.has_everyone_passed(address, end)),
             mute_runs: address.mute_runs(),
         }
     }

@@ -137,11 +137,12 @@ impl Address {
     }
 
     /// The last calls as a file keeps them: `+` for one with a span, `-` for one without. The latest ones without may still
-    /// get their span, and are left out.
-    pub(in crate::wait) fn remembered_calls(&self) -> String {
+    /// get their span, and are left out, unless `is_past` says that all who could have answered have delivered what they
+    /// had.
+    pub(in crate::wait) fn remembered_calls(&self, is_past: impl Fn(Timestamp) -> bool) -> String {
         let latest = self.calls.iter().map(|call| call.end).max().unwrap_or_default();
         let is_due = |call: &&RecentCall| {
-            call.has_span || call.span.is_none() || latest.since(call.end) > MISSED_AFTER
+            call.has_span || call.span.is_none() || latest.since(call.end) > MISSED_AFTER || is_past(call.end)
         };
         self.calls.iter().filter(is_due).map(|call| if call.has_span { '+' } else { '-' }).collect()
     }
@@ -180,7 +181,7 @@ mod tests {
 
     fn calls(text: &str) -> Share {
         let address = Address::remembered(vec!["stock".to_owned()], text, 0);
-        assert_eq!(address.remembered_calls(), text);
+        assert_eq!(address.remembered_calls(|_| false), text);
         address.share(|_| true, at(100), |_| false)
     }
 
