@@ -76,7 +76,7 @@ pub enum Outcome {
     },
     /// No run passed, and the last was judged.
     Failed,
-    /// No run passed, and missing spans could have changed the last verdict.
+    /// No run failed, or none passed, and missing spans could have changed a verdict.
     Inconclusive,
     /// No run passed, and the server could not bring the last one to its end.
     Interrupted,
@@ -126,8 +126,11 @@ pub fn next(attempts: Attempts, ended: &[Ended]) -> Next {
         return Next::Start;
     }
     let passed = ended.iter().filter(|end| **end == Ended::Passed).count();
+    let is_open = ended.iter().all(|end| matches!(end, Ended::Passed | Ended::Inconclusive));
     Next::Done(match ended.last() {
         _ if passed == ended.len() => Outcome::Passed,
+        // More spans could have made every run pass.
+        _ if passed > 0 && lost && is_open => Outcome::Inconclusive,
         _ if passed > 0 => Outcome::Flaky { recovered: !lost },
         Some(Ended::Inconclusive) => Outcome::Inconclusive,
         Some(Ended::Interrupted) => Outcome::Interrupted,
@@ -162,6 +165,14 @@ mod tests {
         check(2, 1, &[Failed, Passed], Next::Done(Outcome::Flaky { recovered: true }));
         check(2, 1, &[Failed, Failed, Failed], Next::Done(Outcome::Failed));
         check(2, 1, &[Passed], Next::Done(Outcome::Passed));
+    }
+
+    #[test]
+    fn runs_that_passed_and_inconclusive_ones_decide_nothing() {
+        check(0, 2, &[Passed, Inconclusive], Next::Done(Outcome::Inconclusive));
+        check(0, 3, &[Inconclusive, Passed, Passed], Next::Done(Outcome::Inconclusive));
+        check(0, 3, &[Inconclusive, Passed, Failed], Next::Done(Outcome::Flaky { recovered: false }));
+        check(1, 1, &[Inconclusive, Passed], Next::Done(Outcome::Flaky { recovered: true }));
     }
 
     #[test]
