@@ -40,7 +40,7 @@ pub fn draft(trace: &Trace, at: Option<usize>, budget: &Budget) -> Result<Option
     let mut passing =
         specs.iter().enumerate().filter(|(index, _)| passes(*index)).map(|(_, spec)| spec).peekable();
     let mut text = format!("type: Test\nspec:\n  name: {}\n", scalar(&title(trace.span(entry))));
-    write_trigger(trace, trace.span(entry), &mut text);
+    write_trigger(trace, entry, &mut text);
     if passing.peek().is_some() {
         text.push_str("  specs:\n");
     }
@@ -81,8 +81,11 @@ fn title(span: &Span) -> String {
 
 // The trigger.
 
-fn write_trigger(trace: &Trace, entry: &Span, text: &mut String) {
-    let written = http(entry, text) || grpc(entry, text);
+fn write_trigger(trace: &Trace, entry: usize, text: &mut String) {
+    let span = trace.span(entry);
+    // The caller knows the address, too, and some servers do not tell it.
+    let caller = trace.parent(entry).map(|at| trace.span(at)).filter(|span| span.kind == SpanKind::Client);
+    let written = http(span, text) || grpc(span, caller, text);
     if !written {
         text.push_str("  # The trace does not say how to repeat the request: this judges the trace itself. Replace the trigger.\n");
         let _ = write!(
@@ -133,24 +136,25 @@ fn url(span: &Span) -> Option<String> {
 
 fn host(span: &Span) -> Option<String> {
     let host = first_of(span, &["server.address", "net.host.name", "http.host", "http.server_name"])?;
-    if host.contains(['/', ' ', '@']) {
-        return None;
-    }
-    let port = first_of(span, &["server.port", "net.host.port"]).filter(|port| port.parse::<u16>().is_ok());
-    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    Some(match port {
-        Some(port) if !has_port => format!("{host}:{port}"),
-        _ => host,
-    })
+    is_host(&host).then(|| with_port(host, first_of(span, &["server.port", "net.host.port"])))
 }
 
-fn grpc(span: &Span, text: &mut String) -> bool {
+fn is_host(text: &str) -> bool {
+    !text.contains(['/', ' ', '@'])
+}
+
+fn with_port(host: String, port: Option<String>) -> String {
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    match port.filter(|port| port.parse::<u16>().is_ok()) {
+        Some(port) if !has_port => format!("{host}:{port}"),
+        _ => host,
+    }
+}
+
+fn grpc(span: &Span, caller: Option<&Span>, text: &mut String) -> bool {
     let is_grpc = first_of(span, &["rpc.system", "rpc.system.name"]).is_some_and(|system| system == "grpc");
-    let service = first_of(span, &["rpc.service"]);
-    let method = first_of(span, &["rpc.method"]);
-    let (true, Some(service), Some(method), Some(host)) = (is_grpc, service, method, host(span)) else {
-        return false;
-    };
+    let host = host(span).or_else(|| caller.and_then(peer));
+    let (true, Some((service, method)), Some(host)) = (is_grpc, called(span), host) else { return false };
     text.push_str("  # The trace does not have the message of the request: add it. Without protobufFile the server must offer reflection.\n");
     let name = service.rsplit('.').next().unwrap_or(&service);
     let _ = write!(
@@ -161,6 +165,21 @@ fn grpc(span: &Span, text: &mut String) -> bool {
         scalar(&template(&format!("{service}.{method}"))),
     );
     true
+}
+
+/// The service and the method of a call, as the older conventions have them, or the newer ones: `package.Service/Method`.
+fn called(span: &Span) -> Option<(String, String)> {
+    let method = first_of(span, &["rpc.method"])?;
+    if let Some((service, method)) = method.trim_start_matches('/').split_once('/') {
+        return Some((service.to_owned(), method.to_owned()));
+    }
+    Some((first_of(span, &["rpc.service"])?, method))
+}
+
+/// The host that a client calls.
+fn peer(span: &Span) -> Option<String> {
+    let host = first_of(span, &["server.address", "net.peer.name"]).filter(|host| is_host(host))?;
+    Some(with_port(host, first_of(span, &["server.port", "net.peer.port"])))
 }
 
 /// Writes a text so that a template means its characters.

@@ -16,6 +16,8 @@ use crate::value::{Inferred, Value, infer};
 const MAX_TEXT: usize = 500;
 /// Largest JSON text whose members are proposed, in bytes.
 const MAX_JSON: usize = 64 * 1024;
+/// The smallest bound of a duration, in nanoseconds: below it, a busy machine decides.
+const LEAST_BOUND: i64 = 50_000_000;
 /// Maximum number of members of a JSON object that are proposed.
 const MAX_MEMBERS: usize = 4;
 
@@ -161,9 +163,9 @@ fn texts(left: &str, text: &str) -> Vec<Proposal> {
     if word.len() > 2 && word.len() < text.len() { vec![equal, contains] } else { vec![equal] }
 }
 
-/// Proposes a bound that leaves room: at least twice what was measured, and round.
+/// Proposes a bound that leaves room for slower machines: at least three times what was measured, and round.
 fn durations(left: &str, nanos: i64) -> Vec<Proposal> {
-    let enough = nanos.saturating_mul(2).max(1_000_000);
+    let enough = nanos.saturating_mul(3).max(LEAST_BOUND);
     let mut bound: i64 = 1_000_000;
     let mut steps = [2, 5, 10].iter().cycle();
     let mut unit: i64 = 1_000_000;

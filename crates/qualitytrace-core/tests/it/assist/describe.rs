@@ -165,7 +165,7 @@ fn proposals_depend_on_the_type_of_the_value() {
         ("f", Value::Float(1.5), ValueType::Number, &["attr:f = 1.5"]),
         ("b", Value::Bool(false), ValueType::Bool, &["attr:b = false"]),
         ("s", "a \"b\" ${c}".into(), ValueType::Text, &["attr:s = \"a \\\"b\\\" \\${c}\""]),
-        ("d", Value::Duration(25_000_000), ValueType::Duration, &["attr:d = 25ms", "attr:d < 50ms"]),
+        ("d", Value::Duration(25_000_000), ValueType::Duration, &["attr:d = 25ms", "attr:d < 100ms"]),
         ("digits", "200".into(), ValueType::Number, &["attr:digits = 200"]),
         ("list", Value::List(vec!["x".into(), "y".into()]), ValueType::List, &["attr:list contains \"x\""]),
         ("odd name", "v".into(), ValueType::Text, &["attr:\"odd name\" = \"v\""]),

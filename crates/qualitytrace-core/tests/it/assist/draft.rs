@@ -81,10 +81,48 @@ fn the_trigger_repeats_the_request_where_the_trace_says_how() {
         text.contains("address: stock:9090\n      service: Stock\n      method: shop.Stock.Reserve\n"),
         "{text}"
     );
+    // The newer conventions have one name of service and method.
+    let newer = [
+        ("rpc.system.name", "grpc"),
+        ("rpc.method", "shop.Stock/Reserve"),
+        ("server.address", "stock"),
+        ("server.port", "9090"),
+    ];
+    let (text, _) = drafted(&with(&newer), None);
+    assert!(
+        text.contains("address: stock:9090\n      service: Stock\n      method: shop.Stock.Reserve\n"),
+        "{text}"
+    );
     // A masked secret cannot be repeated.
     let (text, _) =
         drafted(&with(&[("http.method", "GET"), ("http.url", "http://shop/?key=********")]), None);
     assert!(text.contains("type: traceid") && !text.contains("***"), "{text}");
+}
+
+#[test]
+fn the_caller_may_know_the_address() {
+    let of = |pairs: &[(&str, &str)]| -> Attributes {
+        pairs.iter().map(|(name, value)| (*name, Value::from(*value))).collect()
+    };
+    let rpc = [("rpc.system", "grpc"), ("rpc.service", "shop.Stock"), ("rpc.method", "Reserve")];
+    let peer = [("net.peer.name", "stock"), ("net.peer.port", "9090")];
+    let client = Span { kind: SpanKind::Client, attributes: of(&peer), ..span(1, None) };
+    let server = Span { kind: SpanKind::Server, attributes: of(&rpc), ..span(2, client.id) };
+    let (text, _) = drafted(&trace([client, server].into_iter()), None);
+    assert!(text.contains("address: stock:9090\n"), "{text}");
+}
+
+#[test]
+fn bounds_of_durations_leave_room() {
+    let lasting = |millis: u64| {
+        let start = Timestamp::from_nanos(1_000);
+        let end = Some(Timestamp::from_nanos(1_000 + millis * 1_000_000));
+        let (text, _) =
+            drafted(&trace([Span { start, end, kind: SpanKind::Server, ..span(1, None) }].into_iter()), None);
+        text
+    };
+    assert!(lasting(1).contains("attr:tracetest.span.duration < 50ms"), "{}", lasting(1));
+    assert!(lasting(40).contains("attr:tracetest.span.duration < 200ms"), "{}", lasting(40));
 }
 
 #[test]
