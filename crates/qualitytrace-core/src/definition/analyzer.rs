@@ -134,9 +134,13 @@ fn with_guess(diagnostic: Diagnostic, word: &str, known: &[&str]) -> Diagnostic 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct AnalyzerSpec<'a> {
+    /// The id; a server has one analyzer, `current`.
     id: &'a str,
+    /// The title of the analyzer.
     name: &'a str,
+    /// Whether traces are analyzed.
     enabled: bool,
+    /// The score, 0 to 100, that the gate `analyzer-score` requires.
     minimum_score: u32,
     /// Null only in the answer to a definition without it.
     plugins: Option<Vec<PluginSpec<'a>>>,
@@ -147,22 +151,32 @@ pub(super) struct AnalyzerSpec<'a> {
 struct PluginSpec<'a> {
     /// `standards`, `common` or `security`.
     id: &'static str,
+    /// Whether its rules are applied.
     enabled: bool,
+    /// Its rules.
     rules: Vec<RuleSpec<'a>>,
+    /// Its title; set by the server.
     name: &'a str,
+    /// What its rules are about; set by the server.
     description: &'a str,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RuleSpec<'a> {
+    /// The id of the rule.
     id: &'static str,
+    /// How much it counts in the score.
     weight: u32,
     /// `error`, `warning` or `disabled`.
     error_level: &'static str,
+    /// Its title; set by the server.
     name: &'a str,
+    /// What a span that breaks it gets to read; set by the server.
     error_description: &'a str,
+    /// What it asks for; set by the server.
     description: &'a str,
+    /// How to satisfy it; set by the server.
     tips: Option<&'a [String]>,
 }
 

@@ -254,6 +254,34 @@ mod tests {
         }
     }
 
+    /// The properties of a schema without a sentence, with where they stand.
+    fn undescribed(schema: &Value, path: &str, found: &mut Vec<String>) {
+        let Some(keys) = schema.as_object() else {
+            let items = schema.as_array().into_iter().flatten();
+            return items.for_each(|item| undescribed(item, path, found));
+        };
+        for (name, property) in keys.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            let is_told = property["description"].as_str().is_some_and(|text| text.ends_with('.'));
+            if !is_told {
+                found.push(format!("{path}.{name}"));
+            }
+        }
+        for (key, inner) in keys {
+            undescribed(inner, &format!("{path}/{key}"), found);
+        }
+    }
+
+    #[test]
+    fn every_key_has_a_sentence() {
+        let schema = file_schema(None);
+        let mut found = Vec::new();
+        undescribed(&schema["$defs"], "", &mut found);
+        for key in ["type", "spec"] {
+            assert!(schema["properties"][key]["description"].is_string(), "{key}");
+        }
+        assert_eq!(found, [] as [String; 0]);
+    }
+
     #[test]
     fn keys_are_found_through_references_and_lists() {
         let schema = file_schema(None);

@@ -264,7 +264,7 @@ fn is_secret_field(field: &str, value: Option<&str>) -> bool {
 }
 
 /// Whether the value of a header, given in lower case, is a secret.
-pub(super) fn is_secret_header(header: &str) -> bool {
+pub(crate) fn is_secret_header(header: &str) -> bool {
     HEADER_WORDS.iter().any(|word| header.contains(word))
 }
 

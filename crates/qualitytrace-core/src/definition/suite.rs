@@ -287,31 +287,38 @@ fn place(text: &Text) -> Range<usize> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct TestSuiteSpec<'a> {
+    /// The id of the suite; a suite without one gets one when it is stored.
     #[serde(skip_serializing_if = "is_blank")]
     id: &'a str,
-    /// Only with the augmented header.
+    /// When the suite was stored; set by the server, in answers with the augmented header only.
     #[serde(skip_serializing_if = "is_blank")]
     created_at: Option<&'a str>,
+    /// The title of the suite in lists and reports.
     name: &'a str,
+    /// What the suite is about.
     description: &'a str,
+    /// Words to select the suite by, as in `qualitytrace run --tag smoke`.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     tags: &'a [String],
-    /// Only with the augmented header.
+    /// The number of its version; set by the server, in answers with the augmented header only.
     #[serde(skip_serializing_if = "is_blank")]
     version: Option<u32>,
+    /// Steps that run first, in order; if one does not pass, only `teardown` follows.
     #[serde(skip_serializing_if = "is_blank")]
     setup: Vec<StepSpec<'a>>,
     /// Null if there are none, as older clients expect.
     steps: Option<Vec<StepSpec<'a>>>,
+    /// Steps that run last, in order and in any case.
     #[serde(skip_serializing_if = "is_blank")]
     teardown: Vec<StepSpec<'a>>,
+    /// Rows of variables; the steps are run once for each.
     #[serde(skip_serializing_if = "is_blank")]
     data: Option<TableSpec<'a>>,
-    /// Only with the augmented header.
+    /// The tests of its steps; set by the server, in answers with the augmented header only.
     #[serde(skip_serializing_if = "is_blank")]
     #[schemars(with = "Vec<TestSpec<'_>>")]
     full_steps: &'a [Value],
-    /// Only with the augmented header.
+    /// Its latest runs; set by the server, in answers with the augmented header only.
     #[serde(skip_serializing_if = "is_blank")]
     summary: Option<&'a Summary>,
 }
@@ -343,11 +350,15 @@ enum StepSpec<'a> {
     Test(&'a str),
     #[serde(rename_all = "camelCase")]
     More {
+        /// The test: its id or, for the command line, a path.
         test: &'a str,
+        /// The name of the step, for `dependsOn` and reports.
         #[serde(skip_serializing_if = "is_blank")]
         name: &'a str,
+        /// The steps that it waits for; without it, the one before it, and `[]` for none.
         #[serde(skip_serializing_if = "is_blank")]
         depends_on: Option<Vec<&'a str>>,
+        /// How long the step may take, retries included.
         #[serde(skip_serializing_if = "is_blank")]
         timeout: Option<&'a str>,
     },

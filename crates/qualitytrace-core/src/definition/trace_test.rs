@@ -132,36 +132,48 @@ fn selector(fields: &mut Fields<'_, '_>, key: &'static str) -> Text {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct TestSpec<'a> {
+    /// The id of the test; a test without one gets one when it is stored.
     #[serde(skip_serializing_if = "is_blank")]
     id: &'a str,
-    /// Only with the augmented header.
+    /// When the test was stored; set by the server, in answers with the augmented header only.
     #[serde(skip_serializing_if = "is_blank")]
     created_at: Option<&'a str>,
+    /// The title of the test in lists and reports.
     #[serde(skip_serializing_if = "is_blank")]
     name: &'a str,
+    /// What the test is about.
     #[serde(skip_serializing_if = "is_blank")]
     description: &'a str,
+    /// Words to select the test by, as in `qualitytrace run --tag smoke`.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     tags: &'a [String],
-    /// Only with the augmented header.
+    /// The number of its version; set by the server, in answers with the augmented header only.
     #[serde(skip_serializing_if = "is_blank")]
     version: Option<u32>,
+    /// How the test starts the work of the system.
     trigger: TriggerSpec<'a>,
+    /// What must hold for the spans of the trace.
     #[serde(skip_serializing_if = "is_blank")]
     specs: Vec<SpanSpec<'a>>,
+    /// Values of the trace for its own specs and for later tests of a suite.
     #[serde(skip_serializing_if = "is_blank")]
     outputs: Vec<OutputSpec<'a>>,
-    /// Only with the augmented header.
+    /// Its latest runs; set by the server, in answers with the augmented header only.
     #[serde(skip_serializing_if = "is_blank")]
     summary: Option<&'a Summary>,
+    /// Whether only the answer to the trigger is judged, without waiting for a trace.
     #[serde(skip_serializing_if = "is_blank")]
     skip_trace_collection: bool,
+    /// How to wait for the trace: a path of a polling profile, or the profile itself; without it, the current one.
     #[serde(skip_serializing_if = "is_blank")]
     polling_profile: Option<ProfileSpec<'a>>,
+    /// Services that send no spans, like `mail:25` or `*.example.com`; calls to them owe no answer.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     uninstrumented: &'a [String],
+    /// How often the test is run again while it does not pass.
     #[serde(skip_serializing_if = "is_blank")]
     retries: u32,
+    /// How often the test is run in any case.
     #[serde(skip_serializing_if = "is_blank")]
     repeat: Option<u32>,
 }

@@ -90,19 +90,26 @@ fn variable(reader: &Reader<'_>, node: &Node) -> Option<Variable> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct VariableSetSpec<'a> {
+    /// The id of the set; a set without one gets one when it is stored.
     #[serde(skip_serializing_if = "is_blank")]
     id: &'a str,
+    /// The title of the set.
     name: &'a str,
+    /// What the set is about.
     description: &'a str,
+    /// When the set was stored; set by the server.
     #[serde(skip_serializing_if = "is_blank")]
     created_at: Option<&'a str>,
+    /// The variables.
     values: Option<Vec<VariableSpec<'a>>>,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct VariableSpec<'a> {
+    /// The name of the variable, used as `${var:NAME}`.
     key: &'a str,
+    /// Its value.
     value: &'a str,
     /// `secret`, or nothing.
     #[serde(skip_serializing_if = "is_blank", rename = "type")]

@@ -26,8 +26,11 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Co
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::definition) struct ConfigSpec<'a> {
+    /// The id; a server has one, `current`.
     id: &'a str,
+    /// The title of the configuration.
     name: &'static str,
+    /// Has no effect: this server sends no analytics.
     analytics_enabled: bool,
 }
 

@@ -85,15 +85,20 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<De
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::definition) struct DemoSpec<'a> {
+    /// The id; a demo without one gets one when it is stored.
     #[serde(skip_serializing_if = "is_blank")]
     id: &'a str,
+    /// The title of the demo.
     name: &'a str,
     /// `pokeshop` or `otelstore`.
     #[serde(rename = "type")]
     kind: &'a str,
+    /// Whether clients offer the demo.
     enabled: bool,
+    /// The addresses of the Pokeshop.
     #[serde(skip_serializing_if = "is_blank")]
     pokeshop: Option<PokeshopSpec<'a>>,
+    /// The addresses of the OpenTelemetry store.
     #[serde(skip_serializing_if = "is_blank")]
     opentelemetry_store: Option<OpentelemetryStoreSpec<'a>>,
 }
@@ -101,10 +106,13 @@ pub(in crate::definition) struct DemoSpec<'a> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct PokeshopSpec<'a> {
+    /// Its address over HTTP.
     #[serde(skip_serializing_if = "is_blank")]
     http_endpoint: &'a str,
+    /// Its address over gRPC.
     #[serde(skip_serializing_if = "is_blank")]
     grpc_endpoint: &'a str,
+    /// The broker that it reads from.
     #[serde(skip_serializing_if = "is_blank")]
     kafka_broker: &'a str,
 }
@@ -113,12 +121,16 @@ struct PokeshopSpec<'a> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct OpentelemetryStoreSpec<'a> {
+    /// The address of its frontend.
     #[serde(skip_serializing_if = "is_blank")]
     frontend_endpoint: &'a str,
+    /// The address of its product catalogue.
     #[serde(skip_serializing_if = "is_blank")]
     product_catalog_endpoint: &'a str,
+    /// The address of its cart.
     #[serde(skip_serializing_if = "is_blank")]
     cart_endpoint: &'a str,
+    /// The address of its checkout.
     #[serde(skip_serializing_if = "is_blank")]
     checkout_endpoint: &'a str,
 }

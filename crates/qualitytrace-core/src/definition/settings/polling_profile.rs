@@ -164,11 +164,15 @@ fn known_complaint(key: &str, text: &str) -> String {
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::definition) struct PollingProfileSpec<'a> {
+    /// The id; a server has one polling profile, `current`.
     id: &'a str,
+    /// The title of the profile.
     name: &'a str,
+    /// Whether it is the one in use; a server has only one.
     default: bool,
     /// `periodic` or `no-polling`.
     strategy: &'static str,
+    /// How long to wait, and for what.
     periodic: Option<PeriodicSpec<'a>>,
 }
 
@@ -187,17 +191,25 @@ impl<'a> PollingProfileSpec<'a> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::definition) struct PeriodicSpec<'a> {
+    /// How often a data store is asked again, like `500ms`.
     retry_delay: &'a str,
+    /// The longest wait for a trace, like `1m`.
     timeout: &'a str,
+    /// How often a spec that selects nothing is tried again, as Tracetest has it.
     selector_match_retries: u32,
+    /// Silence that ends a wait when nothing is owed, like `150ms`.
     #[serde(skip_serializing_if = "is_blank")]
     quiet: Option<&'a str>,
+    /// Silence that ends a wait although spans may still arrive, like `6s`.
     #[serde(skip_serializing_if = "is_blank")]
     settle: Option<&'a str>,
+    /// How long a failure that depends on missing spans is checked again, like `10s`.
     #[serde(skip_serializing_if = "is_blank")]
     confirm: Option<&'a str>,
+    /// How long after the rest of a trace the spans of a spec may end that says nothing about it, like `30s`.
     #[serde(skip_serializing_if = "is_blank")]
     within: Option<&'a str>,
+    /// Services that send no spans; calls to them owe no answer.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     uninstrumented: &'a [String],
 }

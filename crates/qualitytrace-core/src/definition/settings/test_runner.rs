@@ -53,7 +53,9 @@ fn gate(reader: &Reader<'_>, text: &Text) -> Option<Gate> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::definition) struct TestRunnerSpec<'a> {
+    /// The id; a server has one test runner, `current`.
     id: &'a str,
+    /// The title of the test runner.
     name: &'a str,
     /// Null only in the answer to a definition without it.
     #[schemars(with = "Option<Vec<Gate>>")]

@@ -41,11 +41,17 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<AwsXray> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct AwsXraySpec<'a> {
+    /// The region, like `us-east-1`.
     region: &'a str,
+    /// The id of the access key.
     access_key_id: &'a str,
+    /// The secret of the access key.
     secret_access_key: &'a str,
+    /// The token of a temporary key.
     session_token: &'a str,
+    /// Whether the credentials of the environment, of profiles or of roles are used.
     use_default_auth: bool,
+    /// The address of the API, if it is not that of the region.
     #[serde(skip_serializing_if = "is_blank")]
     url: &'a str,
 }

@@ -44,10 +44,15 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<AzureAppInsights
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct AzureAppInsightsSpec<'a> {
+    /// Whether the identity of the machine is used in place of a token.
     use_azure_active_directory_auth: bool,
+    /// The access token.
     access_token: &'a str,
+    /// The id of the resource in Azure.
     resource_arm_id: &'a str,
+    /// `direct`, or `collector` for spans that a Collector sends here.
     connection_type: &'a str,
+    /// The address of the API, if it is not the usual one.
     #[serde(skip_serializing_if = "is_blank")]
     url: &'a str,
 }

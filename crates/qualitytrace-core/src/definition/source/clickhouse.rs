@@ -46,11 +46,16 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<ClickHouse> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClickHouseSpec<'a> {
+    /// The address of its HTTP interface.
     url: &'a str,
+    /// The database that has the traces.
     database: &'a str,
+    /// The table that has the spans.
     table: &'a str,
+    /// The name of the user.
     #[serde(skip_serializing_if = "is_blank")]
     username: &'a str,
+    /// The password of the user.
     #[serde(skip_serializing_if = "is_blank")]
     password: &'a str,
 }

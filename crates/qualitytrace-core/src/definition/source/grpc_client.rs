@@ -63,20 +63,28 @@ pub(super) fn read_fields(fields: &mut Fields<'_, '_>) -> GrpcClient {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct GrpcClientSpec<'a> {
+    /// Host and port.
     #[serde(skip_serializing_if = "is_blank")]
     endpoint: &'a str,
+    /// Has no effect; it is read for files of Tracetest.
     #[serde(skip_serializing_if = "is_blank")]
     read_buffer_size: i64,
+    /// Has no effect; it is read for files of Tracetest.
     #[serde(skip_serializing_if = "is_blank")]
     write_buffer_size: i64,
+    /// Has no effect; it is read for files of Tracetest.
     #[serde(skip_serializing_if = "is_blank")]
     wait_for_ready: bool,
+    /// Metadata that is sent with each request.
     #[serde(skip_serializing_if = "is_blank")]
     headers: Pairs<'a>,
+    /// Has no effect; it is read for files of Tracetest.
     #[serde(skip_serializing_if = "is_blank")]
     balancer_name: &'a str,
+    /// The compression of requests: `gzip`, `zstd` or `none`.
     #[serde(skip_serializing_if = "is_blank")]
     compression: &'a str,
+    /// How the connection is encrypted.
     #[serde(skip_serializing_if = "is_blank")]
     tls: Option<ClientTlsSpec<'a>>,
 }

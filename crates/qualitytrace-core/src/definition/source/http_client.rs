@@ -35,10 +35,13 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node, title: &'static str) -> Op
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HttpClientSpec<'a> {
+    /// The address of its API.
     #[serde(skip_serializing_if = "is_blank")]
     url: &'a str,
+    /// Headers that are sent with each request.
     #[serde(skip_serializing_if = "is_blank")]
     headers: Pairs<'a>,
+    /// How the connection is encrypted.
     #[serde(skip_serializing_if = "is_blank")]
     tls: Option<ClientTlsSpec<'a>>,
 }

@@ -43,11 +43,17 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<SearchIndex> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SearchIndexSpec<'a> {
+    /// The addresses of the cluster.
     addresses: Option<&'a [String]>,
+    /// The name of the user.
     username: &'a str,
+    /// The password of the user.
     password: &'a str,
+    /// The index that has the traces, like `traces`.
     index: &'a str,
+    /// Authorities to trust, in PEM.
     certificate: &'a str,
+    /// Whether any certificate of the cluster is accepted.
     insecure_skip_verify: bool,
 }
 

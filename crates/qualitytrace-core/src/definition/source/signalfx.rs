@@ -32,8 +32,11 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<SignalFx> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SignalFxSpec<'a> {
+    /// The realm of the organisation, like `us1`.
     realm: &'a str,
+    /// The access token.
     token: &'a str,
+    /// The address of the API, if it is not that of the realm.
     #[serde(skip_serializing_if = "is_blank")]
     url: &'a str,
 }

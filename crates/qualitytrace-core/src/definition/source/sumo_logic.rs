@@ -31,9 +31,12 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<SumoLogic> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SumoLogicSpec<'a> {
+    /// The address of the API.
     url: &'a str,
+    /// The id of the access key.
     #[serde(rename = "accessID")]
     access_id: &'a str,
+    /// The secret of the access key.
     #[serde(rename = "accessKey")]
     access_key: &'a str,
 }

@@ -80,8 +80,10 @@ pub(super) struct TempoSpec<'a> {
     /// `grpc` or `http`.
     #[serde(rename = "type")]
     kind: &'static str,
+    /// The connection over gRPC.
     #[serde(skip_serializing_if = "is_blank")]
     grpc: Option<GrpcClientSpec<'a>>,
+    /// The connection over HTTP.
     #[serde(skip_serializing_if = "is_blank")]
     http: Option<HttpClientSpec<'a>>,
 }

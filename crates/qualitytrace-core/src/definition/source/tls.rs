@@ -61,12 +61,16 @@ pub(super) fn read(fields: &mut Fields<'_, '_>) -> Option<Tls> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ClientTlsSpec<'a> {
+    /// Whether the connection is not encrypted.
     #[serde(skip_serializing_if = "is_blank")]
     insecure: bool,
+    /// Whether any certificate of the server is accepted.
     #[serde(skip_serializing_if = "is_blank")]
     insecure_skip_verify: bool,
+    /// The name that the certificate must have, if it is not the host.
     #[serde(skip_serializing_if = "is_blank")]
     server_name: &'a str,
+    /// Certificates and versions of TLS.
     #[serde(skip_serializing_if = "is_blank")]
     settings: Option<TlsSettingsSpec<'a>>,
 }
@@ -74,14 +78,19 @@ pub(super) struct ClientTlsSpec<'a> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct TlsSettingsSpec<'a> {
+    /// Authorities to trust, in PEM or a path.
     #[serde(skip_serializing_if = "is_blank", rename = "cAFile")]
     ca_file: &'a str,
+    /// The certificate of the client, in PEM or a path.
     #[serde(skip_serializing_if = "is_blank")]
     cert_file: &'a str,
+    /// The key of the certificate, in PEM or a path.
     #[serde(skip_serializing_if = "is_blank")]
     key_file: &'a str,
+    /// The oldest version of TLS that is accepted, like `1.2`.
     #[serde(skip_serializing_if = "is_blank")]
     min_version: &'a str,
+    /// The newest version of TLS that is used.
     #[serde(skip_serializing_if = "is_blank")]
     max_version: &'a str,
 }

@@ -20,31 +20,46 @@ use crate::definition::stored::Stored;
 #[derive(Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::definition) struct DataStoreSpec<'a> {
+    /// The id; a server has one data store, `current`.
     id: &'a str,
+    /// The title of the data store.
     name: &'a str,
+    /// The kind of data store; the block of the same name has the details.
     #[serde(rename = "type")]
     kind: &'static str,
+    /// Whether it is the one in use; a server has only one.
     default: bool,
+    /// When it was stored; set by the server.
     #[serde(skip_serializing_if = "is_blank")]
     created_at: Option<&'a str>,
+    /// The connection to Jaeger.
     #[serde(skip_serializing_if = "is_blank")]
     jaeger: Option<GrpcClientSpec<'a>>,
+    /// The connection to Grafana Tempo.
     #[serde(skip_serializing_if = "is_blank")]
     tempo: Option<TempoSpec<'a>>,
+    /// The connection to OpenSearch.
     #[serde(skip_serializing_if = "is_blank")]
     opensearch: Option<SearchIndexSpec<'a>>,
+    /// The connection to Elastic APM.
     #[serde(skip_serializing_if = "is_blank")]
     elasticapm: Option<SearchIndexSpec<'a>>,
+    /// The connection to SignalFx.
     #[serde(skip_serializing_if = "is_blank")]
     signalfx: Option<SignalFxSpec<'a>>,
+    /// The connection to AWS X-Ray.
     #[serde(skip_serializing_if = "is_blank")]
     awsxray: Option<AwsXraySpec<'a>>,
+    /// The connection to Azure Application Insights.
     #[serde(skip_serializing_if = "is_blank")]
     azureappinsights: Option<AzureAppInsightsSpec<'a>>,
+    /// The connection to Sumo Logic.
     #[serde(skip_serializing_if = "is_blank")]
     sumologic: Option<SumoLogicSpec<'a>>,
+    /// The connection to Zipkin.
     #[serde(skip_serializing_if = "is_blank")]
     zipkin: Option<HttpClientSpec<'a>>,
+    /// The connection to ClickHouse.
     #[serde(skip_serializing_if = "is_blank")]
     clickhouse: Option<ClickHouseSpec<'a>>,
 }

@@ -134,8 +134,10 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Data> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TableSpec<'a> {
+    /// The rows, each a mapping from variables to values.
     #[serde(skip_serializing_if = "is_blank")]
     rows: Vec<Pairs<'a>>,
+    /// The rows as CSV with a head line, or a path.
     #[serde(skip_serializing_if = "is_blank")]
     csv: &'a str,
 }

@@ -63,8 +63,11 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Output> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OutputSpec<'a> {
+    /// The name of the variable.
     name: &'a str,
+    /// The span that the value is taken from.
     selector: &'a str,
+    /// The value, an expression like `attr:tracetest.response.body | json_path '$.id'`.
     value: &'a str,
 }
 

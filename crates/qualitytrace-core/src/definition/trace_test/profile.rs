@@ -58,6 +58,7 @@ pub(super) enum ProfileSpec<'a> {
         /// `no-polling`, or nothing.
         #[serde(skip_serializing_if = "is_blank")]
         strategy: &'static str,
+        /// How long to wait, and for what.
         #[serde(skip_serializing_if = "is_blank")]
         periodic: Option<PeriodicSpec<'a>>,
     },

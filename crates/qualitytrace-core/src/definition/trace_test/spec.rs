@@ -70,12 +70,15 @@ fn check_spec(reader: &Reader<'_>, node: &Node, spec: &Spec) {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SpanSpec<'a> {
+    /// Which spans the assertions are about; without it, all.
     selector: &'a str,
+    /// The title in reports; without it, the selector.
     #[serde(skip_serializing_if = "is_blank")]
     name: &'a str,
     /// How long after the rest of the trace its spans may end before they count as absent, like `30s`.
     #[serde(skip_serializing_if = "is_blank")]
     within: Option<&'a str>,
+    /// What must hold for each selected span.
     assertions: Vec<&'a str>,
 }
 

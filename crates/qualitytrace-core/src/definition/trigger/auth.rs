@@ -217,14 +217,19 @@ fn api_key(reader: &Reader<'_>, block: &Node) -> Option<Auth> {
 #[derive(Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct AuthSpec<'a> {
+    /// The kind of credentials; the block of the same name has the details.
     #[serde(rename = "type")]
     kind: &'static str,
+    /// A user name and a password.
     #[serde(skip_serializing_if = "is_blank")]
     basic: Option<UserSpec<'a>>,
+    /// A token that is sent as it is.
     #[serde(skip_serializing_if = "is_blank")]
     bearer: Option<BearerSpec<'a>>,
+    /// A key in a header or in the query.
     #[serde(skip_serializing_if = "is_blank")]
     api_key: Option<ApiKeySpec<'a>>,
+    /// Client credentials, for which a token is fetched.
     #[serde(skip_serializing_if = "is_blank")]
     oauth2: Option<OAuth2Spec<'a>>,
 }
@@ -232,7 +237,9 @@ pub(super) struct AuthSpec<'a> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UserSpec<'a> {
+    /// The name of the user.
     username: &'a str,
+    /// The password; better a variable, as `${var:PASSWORD}`.
     password: &'a str,
 }
 
@@ -245,13 +252,16 @@ impl<'a> UserSpec<'a> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct BearerSpec<'a> {
+    /// The whole `Authorization` header, as `Bearer ${var:TOKEN}`.
     token: &'a str,
 }
 
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ApiKeySpec<'a> {
+    /// The name of the header or of the parameter.
     key: &'a str,
+    /// The key; better a variable, as `${var:KEY}`.
     value: &'a str,
     /// `header` or `query`.
     r#in: &'static str,
@@ -260,11 +270,16 @@ struct ApiKeySpec<'a> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct OAuth2Spec<'a> {
+    /// The address that tokens are fetched from.
     token_url: &'a str,
+    /// The id of the client.
     client_id: &'a str,
+    /// The secret of the client; better a variable, as `${var:SECRET}`.
     client_secret: &'a str,
+    /// The scopes to ask for.
     #[serde(skip_serializing_if = "is_blank")]
     scopes: Vec<&'a str>,
+    /// The audience to ask for.
     #[serde(skip_serializing_if = "is_blank")]
     audience: &'a str,
     /// `body`, or nothing for the header.

@@ -75,12 +75,16 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<Exec> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ExecSpec<'a> {
+    /// A program with its arguments as a list, or a command line of a shell as text.
     #[serde(skip_serializing_if = "is_blank")]
     command: Option<CommandSpec<'a>>,
+    /// Variables of its environment.
     #[serde(skip_serializing_if = "is_blank")]
     env: Pairs<'a>,
+    /// The folder to run it in; by default that of the server.
     #[serde(skip_serializing_if = "is_blank")]
     working_directory: &'a str,
+    /// How long it may take; `1m` by default.
     #[serde(skip_serializing_if = "is_blank")]
     timeout: Option<&'a str>,
 }

@@ -95,23 +95,33 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<Graphql> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct GraphqlSpec<'a> {
+    /// The URL of the GraphQL server.
     #[serde(skip_serializing_if = "is_blank")]
     url: &'a str,
+    /// The headers of the request.
     #[serde(skip_serializing_if = "is_blank")]
     headers: Vec<HeaderSpec<'a>>,
+    /// The credentials of the request.
     #[serde(skip_serializing_if = "is_blank")]
     auth: Option<AuthSpec<'a>>,
+    /// The query with its variables.
     body: GraphqlBodySpec<'a>,
+    /// Certificates of the connection: authorities to trust, and those of the client.
     #[serde(skip_serializing_if = "is_blank")]
     tls: Option<TlsSpec<'a>>,
+    /// Whether the certificate of the server must be valid; `false` by default.
     #[serde(skip_serializing_if = "is_blank")]
     ssl_verification: bool,
+    /// The address of an HTTP proxy, or `none`; without it, the variables of the server decide.
     #[serde(skip_serializing_if = "is_blank")]
     proxy: &'a str,
+    /// How long the whole request may take; `30s` by default.
     #[serde(skip_serializing_if = "is_blank")]
     timeout: Option<&'a str>,
+    /// The schema for editors, or a path.
     #[serde(skip_serializing_if = "is_blank")]
     schema: &'a str,
+    /// Whether the server is asked for its schema first, so that a wrong query is not sent.
     #[serde(skip_serializing_if = "is_blank")]
     introspection: bool,
 }
@@ -119,10 +129,13 @@ pub(super) struct GraphqlSpec<'a> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct GraphqlBodySpec<'a> {
+    /// The query or mutation.
     #[serde(skip_serializing_if = "is_blank")]
     query: &'a str,
+    /// The variables of the query.
     #[serde(skip_serializing_if = "is_blank")]
     variables: Pairs<'a>,
+    /// The operation to run, where the query has several.
     #[serde(skip_serializing_if = "is_blank")]
     operation_name: &'a str,
 }

@@ -92,28 +92,41 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<Grpc> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct GrpcSpec<'a> {
+    /// The source text of the protocol, or a path; without it and `descriptorSet`, the server under test is asked for
+    /// it.
     #[serde(skip_serializing_if = "is_blank")]
     protobuf_file: &'a str,
+    /// The names that the protocol imports, each with its source text or a path.
     #[serde(skip_serializing_if = "is_blank")]
     imports: Pairs<'a>,
+    /// The compiled protocol: a `FileDescriptorSet` in base64, or a path.
     #[serde(skip_serializing_if = "is_blank")]
     descriptor_set: &'a str,
+    /// Host and port; `https://` before them means TLS.
     #[serde(skip_serializing_if = "is_blank")]
     address: &'a str,
+    /// The service, where the method does not name it.
     #[serde(skip_serializing_if = "is_blank")]
     service: &'a str,
+    /// The method, as `package.Service/Method`.
     #[serde(skip_serializing_if = "is_blank")]
     method: &'a str,
+    /// The request as JSON; several documents are the messages of a stream.
     #[serde(skip_serializing_if = "is_blank")]
     request: &'a str,
+    /// The metadata of the call.
     #[serde(skip_serializing_if = "is_blank")]
     metadata: Vec<HeaderSpec<'a>>,
+    /// The credentials of the call.
     #[serde(skip_serializing_if = "is_blank")]
     auth: Option<AuthSpec<'a>>,
+    /// Whether the connection uses TLS, or its certificates.
     #[serde(skip_serializing_if = "is_blank")]
     tls: Option<TlsSpec<'a>>,
+    /// Whether the certificate of the server must be valid; `false` by default.
     #[serde(skip_serializing_if = "is_blank")]
     ssl_verification: bool,
+    /// How long the whole call may take; `30s` by default.
     #[serde(skip_serializing_if = "is_blank")]
     timeout: Option<&'a str>,
 }

@@ -55,8 +55,10 @@ pub(super) fn mapped<E>(
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HeaderSpec<'a> {
+    /// The name.
     #[serde(skip_serializing_if = "is_blank")]
     key: &'a str,
+    /// The value; `${...}` in it is an expression.
     #[serde(skip_serializing_if = "is_blank")]
     value: &'a str,
 }

@@ -177,33 +177,46 @@ fn word<'n>(fields: &mut Fields<'n, '_>, key: &'static str) -> Option<(&'n str, 
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct HttpRequestSpec<'a> {
+    /// The method; `GET` by default.
     #[serde(skip_serializing_if = "is_blank")]
     method: &'a str,
+    /// The URL; without a scheme it is `http`.
     #[serde(skip_serializing_if = "is_blank")]
     url: &'a str,
+    /// The body as text; the command line takes a path like `./order.json`, and sends the content of the file.
     #[serde(skip_serializing_if = "is_blank")]
     body: &'a str,
+    /// A file whose bytes are the body.
     #[serde(skip_serializing_if = "is_blank")]
     body_file: &'a str,
+    /// The fields of a form, sent as `application/x-www-form-urlencoded`.
     #[serde(skip_serializing_if = "is_blank")]
     form: Vec<HeaderSpec<'a>>,
+    /// The parts of a form, sent as `multipart/form-data`.
     #[serde(skip_serializing_if = "is_blank")]
     multipart: Vec<PartSpec<'a>>,
+    /// The headers of the request.
     #[serde(skip_serializing_if = "is_blank")]
     headers: Vec<HeaderSpec<'a>>,
+    /// The credentials of the request.
     #[serde(skip_serializing_if = "is_blank")]
     auth: Option<AuthSpec<'a>>,
+    /// `follow` for up to 10 redirects, a number for that many, `none` to take the redirect as the answer.
     #[serde(skip_serializing_if = "is_blank")]
     redirects: Option<RedirectsSpec>,
     /// `1.1` or `2`.
     #[serde(skip_serializing_if = "is_blank")]
     http_version: Option<&'static str>,
+    /// Certificates of the connection: authorities to trust, and those of the client.
     #[serde(skip_serializing_if = "is_blank")]
     tls: Option<TlsSpec<'a>>,
+    /// Whether the certificate of the server must be valid; `false` by default.
     #[serde(skip_serializing_if = "is_blank")]
     ssl_verification: bool,
+    /// The address of an HTTP proxy, or `none`; without it, the variables of the server decide.
     #[serde(skip_serializing_if = "is_blank")]
     proxy: &'a str,
+    /// How long the whole request may take; `30s` by default.
     #[serde(skip_serializing_if = "is_blank")]
     timeout: Option<&'a str>,
 }

@@ -89,22 +89,31 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<Kafka> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct KafkaSpec<'a> {
+    /// The brokers, each as host and port.
     #[serde(skip_serializing_if = "is_blank")]
     broker_urls: Vec<&'a str>,
+    /// The topic to send to.
     #[serde(skip_serializing_if = "is_blank")]
     topic: &'a str,
+    /// The headers of the message.
     #[serde(skip_serializing_if = "is_blank")]
     headers: Vec<HeaderSpec<'a>>,
+    /// The credentials for the brokers.
     #[serde(skip_serializing_if = "is_blank")]
     authentication: Option<SaslSpec<'a>>,
+    /// The key of the message.
     #[serde(skip_serializing_if = "is_blank")]
     message_key: &'a str,
+    /// The message itself.
     #[serde(skip_serializing_if = "is_blank")]
     message_value: &'a str,
+    /// Whether the connection uses TLS, or its certificates.
     #[serde(skip_serializing_if = "is_blank")]
     tls: Option<TlsSpec<'a>>,
+    /// Whether the certificate of the broker must be valid; `true` means TLS.
     #[serde(skip_serializing_if = "is_blank")]
     ssl_verification: bool,
+    /// How long the whole call may take; `30s` by default.
     #[serde(skip_serializing_if = "is_blank")]
     timeout: Option<&'a str>,
 }

@@ -47,10 +47,13 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<PlaywrightEngine
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlaywrightEngineSpec<'a> {
+    /// The page that the script begins with.
     #[serde(skip_serializing_if = "is_blank")]
     target: &'a str,
+    /// The script, or a path.
     #[serde(skip_serializing_if = "is_blank")]
     script: &'a str,
+    /// The function of the script to call.
     #[serde(skip_serializing_if = "is_blank")]
     method: &'a str,
 }

@@ -89,10 +89,13 @@ fn tls(fields: &mut Fields<'_, '_>, bare: Bare) -> Option<Tls> {
 pub(super) enum TlsSpec<'a> {
     Plain(bool),
     Certificates {
+        /// Authorities to trust instead of those of the system, in PEM or a path; turns verification on.
         #[serde(skip_serializing_if = "is_blank")]
         ca: &'a str,
+        /// The certificate of the client, in PEM or a path.
         #[serde(skip_serializing_if = "is_blank")]
         certificate: &'a str,
+        /// The key of the certificate, in PEM or a path.
         #[serde(skip_serializing_if = "is_blank")]
         key: &'a str,
     },

@@ -31,6 +31,7 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<TraceId> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TraceIdSpec<'a> {
+    /// The id of the trace, as `${var:TRACE_ID}`.
     #[serde(skip_serializing_if = "is_blank")]
     id: &'a str,
 }

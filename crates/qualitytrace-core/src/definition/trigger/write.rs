@@ -17,20 +17,28 @@ use crate::definition::shape::is_blank;
 #[derive(Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::definition) struct TriggerSpec<'a> {
+    /// The kind of trigger; the block of the same name has the details.
     #[serde(rename = "type")]
     kind: &'a str,
+    /// The HTTP request to send.
     #[serde(skip_serializing_if = "is_blank")]
     http_request: Option<HttpRequestSpec<'a>>,
+    /// The gRPC call to make.
     #[serde(skip_serializing_if = "is_blank")]
     grpc: Option<GrpcSpec<'a>>,
+    /// The message to send to a Kafka topic.
     #[serde(skip_serializing_if = "is_blank")]
     kafka: Option<KafkaSpec<'a>>,
+    /// The trace that exists already.
     #[serde(skip_serializing_if = "is_blank")]
     traceid: Option<TraceIdSpec<'a>>,
+    /// The GraphQL request to send.
     #[serde(skip_serializing_if = "is_blank")]
     graphql: Option<GraphqlSpec<'a>>,
+    /// The command to run on the machine of the server.
     #[serde(skip_serializing_if = "is_blank")]
     exec: Option<ExecSpec<'a>>,
+    /// The browser script to run.
     #[serde(skip_serializing_if = "is_blank")]
     playwright_engine: Option<PlaywrightEngineSpec<'a>>,
 }

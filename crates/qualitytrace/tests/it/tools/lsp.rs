@@ -206,6 +206,11 @@ fn keys_are_completed_from_the_schema_and_mistakes_have_fixes() {
     let hover = editor.at("textDocument/hover", &uri, 7, 20);
     let shown = hover["contents"]["value"].as_str().unwrap();
     assert!(shown.contains("**http.route**") && shown.contains("The route that matched"), "{shown}");
+    for (line, character, key) in [(0, 1, "type"), (1, 2, "spec"), (2, 4, "name"), (4, 4, "specs")] {
+        let hover = editor.at("textDocument/hover", &uri, line, character);
+        let shown = hover["contents"]["value"].as_str().unwrap_or_default();
+        assert!(shown.starts_with(&format!("**{key}**\n\n")) && shown.ends_with('.'), "{key}: {hover}");
+    }
     let formatted = editor.ask(
         "textDocument/formatting",
         json!({

@@ -140,13 +140,18 @@ fn parts(fields: &mut Fields<'_, '_>) -> Vec<Part> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct PartSpec<'a> {
+    /// The name of the part.
     name: &'a str,
+    /// Its content as text.
     #[serde(skip_serializing_if = "is_blank")]
     value: &'a str,
+    /// A file whose bytes are its content.
     #[serde(skip_serializing_if = "is_blank")]
     file: &'a str,
+    /// The file name that is sent with it.
     #[serde(skip_serializing_if = "is_blank")]
     filename: &'a str,
+    /// Its media type, like `image/png`.
     #[serde(skip_serializing_if = "is_blank")]
     content_type: &'a str,
 }

@@ -101,12 +101,16 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Sasl> {
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SaslSpec<'a> {
+    /// How to log in; the block of the same name has the details.
     #[serde(rename = "type")]
     kind: &'static str,
+    /// User and password, sent as they are.
     #[serde(skip_serializing_if = "is_blank")]
     plain: Option<UserSpec<'a>>,
+    /// User and password, proven by SCRAM-SHA-256.
     #[serde(skip_serializing_if = "is_blank")]
     scram_sha256: Option<UserSpec<'a>>,
+    /// User and password, proven by SCRAM-SHA-512.
     #[serde(skip_serializing_if = "is_blank")]
     scram_sha512: Option<UserSpec<'a>>,
 }
