@@ -8,7 +8,7 @@ pub(crate) mod style;
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anstream::stream::RawStream;
@@ -24,6 +24,9 @@ static STOP_TOKEN: LazyLock<String> = LazyLock::new(|| format!("{:032x}", rand::
 /// The readers of both streams.
 static READERS: LazyLock<(Reader, Reader)> = LazyLock::new(|| (reader(&io::stdout()), reader(&io::stderr())));
 
+/// How many lines are drawn at the end of the terminal, which other output erases first.
+static LIVE: Mutex<usize> = Mutex::new(0);
+
 /// Writes to standard output, with colours only where they are wanted. Failures are returned by [`lost`].
 pub(crate) fn out(text: &str) {
     write_out(&filter::shown(text, READERS.0, &STOP_TOKEN));
@@ -35,6 +38,7 @@ pub(crate) fn commands(text: &str) {
 }
 
 fn write_out(text: &str) {
+    let _erased = erase();
     let mut stdout = anstream::stdout().lock();
     if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         // Only the first error is kept.
@@ -69,17 +73,35 @@ pub(crate) fn err(text: &str) {
     // one: lines may be changed.
     let log = if reader.log == Log::GitHub { Log::Other } else { reader.log };
     let shown = filter::shown(text, Reader { log, ..reader }, &STOP_TOKEN);
+    let _erased = erase();
     let mut stderr = anstream::stderr().lock();
     let _ = stderr.write_all(shown.as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// Replaces the last lines of a terminal, where the cursor is at the end of them, by another text.
-pub(crate) fn redraw(lines: usize, text: &str) {
-    let shown = filter::shown(text, Reader { obeys_codes: true, log: Log::None }, &STOP_TOKEN);
+/// Draws lines at the end of the terminal, in place of those that were drawn there before.
+pub(crate) fn redraw(lines: &[String]) {
+    let mut live = erase();
+    let text = lines.join("\n");
+    let shown = filter::shown(&text, Reader { obeys_codes: true, log: Log::None }, &STOP_TOKEN);
     let mut stderr = anstream::stderr().lock();
-    let written =
-        stderr.write_all(erasure(lines).as_bytes()).and_then(|()| stderr.write_all(shown.as_bytes()));
-    let _ = written.and_then(|()| stderr.flush());
+    let _ = stderr.write_all(shown.as_bytes()).and_then(|()| stderr.flush());
+    *live = lines.len();
+}
+
+/// Whether lines are drawn at the end of the terminal.
+pub(crate) fn is_live() -> bool {
+    *LIVE.lock().unwrap_or_else(PoisonError::into_inner) > 0
+}
+
+/// Erases the lines at the end of the terminal. Nothing else is drawn before the guard is dropped.
+fn erase() -> MutexGuard<'static, usize> {
+    let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
+    if *live > 0 {
+        let mut stderr = anstream::stderr().lock();
+        let _ = stderr.write_all(erasure(*live).as_bytes()).and_then(|()| stderr.flush());
+        *live = 0;
+    }
+    live
 }
 
 /// The codes that erase as many lines; the cursor is at the end of the last of them.

@@ -14,7 +14,7 @@ use super::interrupt::Interrupt;
 use super::parallel::{TriggerLimit, UnderWay};
 use crate::client::events::StreamItem;
 use crate::client::{Client, RunOptions, StartedRun};
-use crate::report::progress::Progress;
+use crate::report::progress::{Line, LineNumber, Progress};
 use crate::report::{self, Ending, Level, Link, Outcome, TestReport};
 
 /// How a series of runs ended.
@@ -91,15 +91,15 @@ impl<'a> RunContext<'a> {
         }
     }
 
-    /// Reports a test or suite that was not begun.
-    pub(super) fn left_alone(&self, name: &str, id: Option<&str>) -> TestReport {
+    /// Reports a test, or a suite of so many tests, that was not begun.
+    pub(super) fn left_alone(&self, name: &str, id: Option<&str>, tests: usize) -> TestReport {
         let id = id.unwrap_or_default().to_owned();
         let is_interrupted = self.interrupt.is_raised();
         let failed = "not begun: a test before it did not pass";
         let ending =
             Ending::Skipped(if is_interrupted { "interrupted before it began" } else { failed }.into());
         let report = TestReport { ending, ..TestReport::skipped(name.to_owned(), id) };
-        self.progress.ended(name, &report);
+        self.progress.ended(tests, &report);
         report
     }
 
@@ -107,7 +107,7 @@ impl<'a> RunContext<'a> {
     pub(super) fn without_result(&self, name: &str, id: &str, error: &anyhow::Error) -> TestReport {
         let (outcome, ending) = (Outcome::Unknown, Ending::Broken(format!("{error:#}")));
         let report = TestReport { outcome, ending, ..TestReport::skipped(name.to_owned(), id.to_owned()) };
-        self.progress.ended(name, &report);
+        self.progress.ended(1, &report);
         report
     }
 }
@@ -148,6 +148,7 @@ async fn steps(
     let mut events = std::pin::pin!(client.suite_events(id, run.number));
     let mut steps: Vec<Step> = Vec::new();
     let mut runs: HashMap<usize, Vec<(u64, String)>> = HashMap::new();
+    let mut lines: HashMap<usize, Line<'_>> = HashMap::new();
     // The steps of the reports.
     let mut places = Vec::new();
     let (mut why, mut is_of_server) = (None, false);
@@ -162,23 +163,26 @@ async fn steps(
             SuiteEventKind::StepStarted { step, attempt, run, trace_id } => {
                 let planned = planned(&steps, step)?;
                 if attempt == 1 {
-                    progress.began(&planned.title);
+                    lines.insert(step, progress.began(&planned.title));
                 }
-                let (title, test) = (planned.title.clone(), planned.test.clone());
-                triggers.push(until_triggered(context, title, test, run, limit.count()));
+                let (line, test) = (number(&lines, step), planned.test.clone());
+                triggers.push(until_triggered(context, line, test, run, limit.count()));
                 drop(acquired.take());
                 runs.entry(step).or_default().push((run, trace_id));
             }
             SuiteEventKind::StepEnded { step, outcome, recovered, message, .. } => {
                 places.push(step);
-                let (step, runs) = (planned(&steps, step)?, runs.remove(&step).unwrap_or_default());
+                let line = number(&lines, step);
+                let (at, step, runs) = (step, planned(&steps, step)?, runs.remove(&step).unwrap_or_default());
                 let ended = Some(SeriesEnd::of_step(step, outcome, recovered));
-                let mut report = self::report(context, &step.title, &step.test, &runs, ended, None).await?;
+                let names = (step.title.as_str(), step.test.as_str());
+                let mut report = self::report(context, names, line, &runs, ended, None).await?;
                 if let Some(message) = message {
                     report.ending = Ending::Broken(report::brief(&message));
                 }
                 report.place(name, step);
-                progress.ended(&step.title, &report);
+                drop(lines.remove(&at));
+                progress.ended(1, &report);
                 reports.push(report);
             }
             SuiteEventKind::StepsSkipped { steps: skipped } => {
@@ -187,7 +191,7 @@ async fn steps(
                     let step = planned(&steps, step)?;
                     let mut report = TestReport::skipped(step.title.clone(), step.test.clone());
                     report.place(name, step);
-                    progress.ended(&step.title, &report);
+                    progress.ended(1, &report);
                     reports.push(report);
                 }
             }
@@ -208,10 +212,16 @@ async fn steps(
         let mut report = TestReport::skipped(name.to_owned(), id.to_owned());
         let outcome = if is_of_server { Outcome::Inconclusive } else { Outcome::Broken };
         (report.outcome, report.ending) = (outcome, Ending::Broken(why));
-        progress.ended(name, &report);
+        // It is about no step, so it counts for none.
+        progress.ended(0, &report);
         reports.push(report);
     }
     Ok(())
+}
+
+/// The line of a step that is shown.
+fn number(lines: &HashMap<usize, Line<'_>>, step: usize) -> Option<LineNumber> {
+    lines.get(&step).map(|line| line.number)
 }
 
 /// Returns the step of this number, as the server has planned it.
@@ -222,7 +232,7 @@ fn planned(steps: &[Step], step: usize) -> anyhow::Result<&Step> {
 /// Follows a series of runs to its end.
 pub(super) async fn series(
     context: RunContext<'_>,
-    name: &str,
+    line: Option<LineNumber>,
     test: &str,
     first: u64,
     trigger: UnderWay<'_>,
@@ -231,7 +241,7 @@ pub(super) async fn series(
     let (mut seen, mut latest, mut trigger) = (1, first, Some(trigger));
     loop {
         if let Some(trigger) = trigger.take() {
-            until_triggered(context, name.to_owned(), test.to_owned(), latest, trigger).await;
+            until_triggered(context, line, test.to_owned(), latest, trigger).await;
         }
         let series = client.series_after(test, first, seen).await?;
         if series.outcome.is_some() {
@@ -248,7 +258,7 @@ pub(super) async fn series(
 /// the run is over. Errors are left to the code that follows the run itself.
 async fn until_triggered(
     RunContext { client, progress, .. }: RunContext<'_>,
-    name: String,
+    line: Option<LineNumber>,
     test: String,
     run: u64,
     trigger: UnderWay<'_>,
@@ -256,7 +266,9 @@ async fn until_triggered(
     let mut trigger = Some(trigger);
     let mut events = std::pin::pin!(client.watch(&test, run, progress.is_live()));
     while let Ok(Some(seen)) = events.try_next().await {
-        progress.note(&name, &seen);
+        if let Some(line) = line {
+            progress.note(line, &seen);
+        }
         if is_triggered(&seen) {
             drop(trigger.take());
             if !progress.is_live() {
@@ -270,13 +282,13 @@ fn is_triggered(seen: &StreamItem) -> bool {
     matches!(seen, StreamItem::Event(wire::Event { what: wire::RunEventKind::Triggered { .. }, .. }))
 }
 
-/// The report of a test: the last run in full, and a summary of the earlier ones.
+/// The report of a test, of which name and id are given: the last run in full, and a summary of the earlier ones.
 ///
 /// Without `ended` there was only one run, and its outcome counts. `trigger` is held until the trigger is answered.
 pub(super) async fn report(
     RunContext { client, wanted, progress, has_page, .. }: RunContext<'_>,
-    name: &str,
-    id: &str,
+    (name, id): (&str, &str),
+    line: Option<LineNumber>,
     runs: &[(u64, String)],
     ended: Option<SeriesEnd>,
     mut trigger: Option<UnderWay<'_>>,
@@ -286,7 +298,9 @@ pub(super) async fn report(
         let mut all = std::pin::pin!(client.watch(id, *run, progress.is_live()));
         let mut events = Vec::new();
         while let Some(seen) = all.try_next().await? {
-            progress.note(name, &seen);
+            if let Some(line) = line {
+                progress.note(line, &seen);
+            }
             if is_triggered(&seen) {
                 drop(trigger.take());
             }

@@ -49,11 +49,14 @@ impl Interrupt {
         let (raise, raised) = watch::channel(false);
         let listener = tokio::spawn(async move {
             end_signal().await;
-            terminal::err("\nstopping the runs in progress; interrupt again to exit at once\n");
+            // The terminal has echoed Ctrl-C on the line of the cursor, which may be one that is erased.
+            let end = if terminal::is_live() { "" } else { "\n" };
+            terminal::err(&format!("{end}stopping the runs in progress; interrupt again to exit at once\n"));
             raise.send_replace(true);
             // A closing terminal may send SIGHUP more than once, so that does not count as a second interrupt.
             stop_signal().await;
             with::kill_all();
+            terminal::redraw(&[]);
             std::process::exit(Exit::Interrupted.code().into());
         });
         Self { raised, listener }

@@ -99,20 +99,25 @@ impl Stage {
 /// The lines, each narrower than the terminal; none when nothing is running.
 pub(super) fn frame(
     (done, total): (usize, usize),
-    running: &[Running],
+    running: &[&Running],
     now: Instant,
     (width, height): (usize, usize),
 ) -> Vec<String> {
     if running.is_empty() {
         return Vec::new();
     }
-    // The last column stays free: terminals break the line there.
-    let width = width.saturating_sub(1);
+    // The last columns stay free: terminals break the line there, and echo Ctrl-C.
+    let width = width.saturating_sub(3);
     // A frame that fills the terminal would scroll.
     let rows = running.len().min(MOST_ROWS).min(height.saturating_sub(3)).max(1);
     let names = running.iter().take(rows).map(|test| columns::width(&visible::text(&test.name)));
     let name_width = names.max().unwrap_or(0).min(NAME_WIDTH).min(width / 3);
-    let mut lines = vec![columns::cut(&format!("{done}/{total} done, {} running", running.len()), width)];
+    let confirming = running.iter().filter(|test| matches!(test.stage, Stage::Confirming { .. })).count();
+    let counts = [(running.len() - confirming, "running"), (confirming, "being confirmed")];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let done = std::iter::once(format!("{done}/{total} done"));
+    let counts: Vec<String> = done.chain(counts.map(|(count, word)| format!("{count} {word}"))).collect();
+    let mut lines = vec![columns::cut(&counts.join(", "), width)];
     for test in running.iter().take(rows) {
         let name = columns::fitted(&visible::text(&test.name), name_width);
         let time = seconds(now.saturating_duration_since(test.since));
@@ -157,7 +162,7 @@ mod tests {
             running("Bad\u{1b}[31m name", Stage::Queued),
             running("Late", Stage::Confirming { until: now + Duration::from_secs(9) }),
         ];
-        let lines = frame((3, 27), &tests, now, (width, height));
+        let lines = frame((3, 27), &tests.iter().collect::<Vec<_>>(), now, (width, height));
         for line in &lines {
             assert!(columns::width(line) < width, "{line:?} does not fit");
         }
@@ -169,18 +174,18 @@ mod tests {
         check(
             100,
             24,
-            "3/27 done, 4 running
-  Checkout                            2.3 s  12 spans, the answer of `payment`\\nto a call (and 2 m…
+            "3/27 done, 3 running, 1 being confirmed
+  Checkout                            2.3 s  12 spans, the answer of `payment`\\nto a call (and 2…
   注文を確認する、それから支払う…     2.3 s  1 span, nothing owed
   Bad\\u{1b}[31m name                  2.3 s  queued
-  Late                                2.3 s  failed; missing spans may still arrive: 9.0 s at most",
+  Late                                2.3 s  failed; missing spans may still arrive: 9.0 s at mo…",
         );
         check(
             40,
             5,
-            "3/27 done, 4 running
-  Checkout         2.3 s  12 spans, th…
-  注文を確認す…    2.3 s  1 span, noth…
+            "3/27 done, 3 running, 1 being confi…
+  Checkout         2.3 s  12 spans, …
+  注文を確認す…    2.3 s  1 span, no…
   and 2 more",
         );
         check(10, 1, "3/27 don…\n  Ch…   …\n  and 3 …");

@@ -28,31 +28,27 @@ pub(crate) struct Progress {
 #[derive(Debug, Default)]
 struct State {
     done: usize,
-    running: Vec<Running>,
-    /// How many lines are drawn.
-    drawn: usize,
+    /// The number of the next line.
+    next: u64,
+    running: Vec<(LineNumber, Running)>,
 }
 
-/// A test that is being confirmed; it is shown until this is dropped.
+/// Which line belongs to a running test: two tests may have one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LineNumber(u64);
+
+/// The line of a running test; it is shown until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Confirming<'p> {
+pub(crate) struct Line<'p> {
     progress: &'p Progress,
-    name: String,
+    pub(crate) number: LineNumber,
 }
 
-impl Drop for Confirming<'_> {
+impl Drop for Line<'_> {
     fn drop(&mut self) {
         let mut state = self.progress.state();
-        state.remove(&self.name);
-        self.progress.redraw(&mut state);
-    }
-}
-
-impl State {
-    fn remove(&mut self, name: &str) {
-        if let Some(at) = self.running.iter().position(|running| running.name == name) {
-            self.running.remove(at);
-        }
+        state.running.retain(|(number, _)| *number != self.number);
+        self.progress.redraw(&state);
     }
 }
 
@@ -79,79 +75,91 @@ impl Progress {
     }
 
     /// Adds a running test.
-    pub(crate) fn began(&self, name: &str) {
-        self.add(name, Stage::Queued);
+    pub(crate) fn began(&self, name: &str) -> Line<'_> {
+        self.add(name, Stage::Queued)
     }
 
-    fn add(&self, name: &str, stage: Stage) {
+    /// Adds a test that is being confirmed.
+    pub(crate) fn confirming(&self, name: &str, until: Instant) -> Line<'_> {
+        self.add(name, Stage::Confirming { until })
+    }
+
+    fn add(&self, name: &str, stage: Stage) -> Line<'_> {
         let mut state = self.state();
-        state.running.push(Running { name: name.to_owned(), since: Instant::now(), stage });
-        self.redraw(&mut state);
+        let number = LineNumber(state.next);
+        state.next += 1;
+        state.running.push((number, Running { name: name.to_owned(), since: Instant::now(), stage }));
+        self.redraw(&state);
+        Line { progress: self, number }
     }
 
     /// Takes note of a message about a running test; it is shown with the next drawing.
-    pub(crate) fn note(&self, name: &str, seen: &StreamItem) {
+    pub(crate) fn note(&self, line: LineNumber, seen: &StreamItem) {
         let mut state = self.state();
-        if let Some(running) = state.running.iter_mut().find(|running| running.name == name)
+        if let Some((_, running)) = state.running.iter_mut().find(|(known, _)| *known == line)
             && let Some(stage) = running.stage.after(seen, Instant::now())
         {
             running.stage = stage;
         }
     }
 
-    /// Shows a test that is being confirmed, until the returned guard is dropped.
-    pub(crate) fn confirming(&self, name: &str, until: Instant) -> Confirming<'_> {
-        self.add(name, Stage::Confirming { until });
-        Confirming { progress: self, name: name.to_owned() }
-    }
-
-    /// Removes a running test and prints its report.
-    pub(crate) fn ended(&self, name: &str, report: &TestReport) {
-        let mut state = self.state();
-        state.done += 1;
-        state.remove(name);
-        self.print(&mut state, report);
+    /// Counts as many tests as done, and prints the report about them.
+    pub(crate) fn ended(&self, tests: usize, report: &TestReport) {
+        self.state().done += tests;
+        self.corrected(report);
     }
 
     /// Prints the report of a test again, because it has changed.
     pub(crate) fn corrected(&self, report: &TestReport) {
-        self.print(&mut self.state(), report);
+        if self.level.shows(report.outcome) {
+            out(&pretty::test(report, self.level));
+        }
+        self.redraw(&self.state());
     }
 
     /// Draws the running tests again and again.
     pub(crate) async fn keep_drawing(&self) -> Infallible {
         loop {
             tokio::time::sleep(REDRAW).await;
-            self.redraw(&mut self.state());
+            self.redraw(&self.state());
         }
     }
 
-    fn print(&self, state: &mut State, report: &TestReport) {
-        self.write(std::mem::take(&mut state.drawn), "");
-        if self.level.shows(report.outcome) {
-            out(&pretty::test(report, self.level));
-        }
-        self.redraw(state);
-    }
-
-    fn redraw(&self, state: &mut State) {
+    fn redraw(&self, state: &State) {
         if !self.is_live {
             return;
         }
         let size = style::width().zip(style::height()).unwrap_or(USUAL_SIZE);
-        let lines = frame((state.done, self.total), &state.running, Instant::now(), size);
-        let drawn = std::mem::replace(&mut state.drawn, lines.len());
+        let running: Vec<&Running> = state.running.iter().map(|(_, running)| running).collect();
+        let lines = frame((state.done.min(self.total), self.total), &running, Instant::now(), size);
         let lines: Vec<String> = lines.iter().map(style::faint).collect();
-        self.write(drawn, &lines.join("\n"));
-    }
-
-    fn write(&self, erased: usize, text: &str) {
-        if self.is_live && (erased > 0 || !text.is_empty()) {
-            redraw(erased, text);
-        }
+        redraw(&lines);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qualitytrace_server::wire;
+
+    use super::*;
+
+    #[test]
+    fn two_tests_of_one_name_have_a_line_each() {
+        let progress = Progress { total: 2, is_live: false, level: Level::Nothing, state: Mutex::default() };
+        let (first, second) = (progress.began("Same"), progress.began("Same"));
+        let what = wire::RunEventKind::Triggering { span_id: String::new() };
+        progress.note(second.number, &StreamItem::Event(wire::Event { seq: 1, at: 1, what }));
+        let stages = || -> Vec<Stage> {
+            progress.state().running.iter().map(|(_, running)| running.stage.clone()).collect()
+        };
+        assert_eq!(stages(), [Stage::Queued, Stage::Triggered]);
+        drop(first);
+        assert_eq!(stages(), [Stage::Triggered]);
+        drop(second);
+        assert_eq!(stages(), []);
     }
 }

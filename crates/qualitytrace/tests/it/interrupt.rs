@@ -154,6 +154,54 @@ async fn an_interrupted_run_reports_what_it_knows() {
     assert!(junit.contains("interrupted before it began"), "{junit}");
 }
 
+/// The lines of a terminal after it has obeyed the codes that were sent to it: erasing lines, and moving up.
+fn screen(sent: &str) -> Vec<String> {
+    let (mut lines, mut row) = (vec![String::new()], 0);
+    let mut rest = sent;
+    while let Some(letter) = rest.chars().next() {
+        rest = &rest[letter.len_utf8()..];
+        match letter {
+            '\r' => {}
+            '\n' => {
+                row += 1;
+                lines.resize(lines.len().max(row + 1), String::new());
+            }
+            '\u{1b}' => {
+                let end = rest.find(|code: char| code.is_ascii_alphabetic()).unwrap();
+                let (code, after) = rest.split_at(end + 1);
+                match code.strip_prefix('[').unwrap() {
+                    "J" => {
+                        lines.truncate(row + 1);
+                        lines[row].clear();
+                    }
+                    up if up.ends_with('A') => row -= up.trim_end_matches('A').parse::<usize>().unwrap(),
+                    _ => {}
+                }
+                rest = after;
+            }
+            letter => lines[row].push(letter),
+        }
+    }
+    lines
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_run_leaves_no_line_of_its_progress_behind() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.yaml"), HANGING).unwrap();
+    let mut command = std::process::Command::new("timeout");
+    command.args(["--foreground", "--signal", "INT", "3"]).arg(super::program());
+    command.args(["run", "a.yaml", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"]);
+    command.args(["--var", &format!("URL={url}")]).current_dir(folder.path()).env("HOME", folder.path());
+    let (_, sent) = tokio::task::block_in_place(|| crate::pty::at_terminal(&mut command, ""));
+    assert!(sent.contains("0/1 done, 1 running"), "{sent:?}");
+    let seen = screen(&sent).join("\n");
+    assert!(seen.contains("stopping the runs in progress") && seen.contains("1 stopped"), "{seen}");
+    assert!(!seen.contains("running") && !seen.contains("triggered"), "{seen}");
+}
+
 #[tokio::test]
 async fn an_interrupted_suite_still_cleans_up() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

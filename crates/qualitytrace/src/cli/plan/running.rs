@@ -17,7 +17,7 @@ use super::super::parallel::{TriggerLimit, UnderWay};
 use super::{FoundSuite, FoundTest, Plan, PlanOptions, ServerLifetime, StoredRunnable};
 use crate::client::{Client, RunOptions};
 use crate::report::TestReport;
-use crate::report::progress::Progress;
+use crate::report::progress::{LineNumber, Progress};
 
 impl Plan {
     /// Runs what is selected, with a limit on concurrent triggers, and shows each test as it ends.
@@ -110,7 +110,10 @@ impl Plan {
         stored: &mut Option<StoredSuite>,
     ) -> anyhow::Result<Vec<TestReport>> {
         let id = found.suite.id.as_deref();
-        let Some(trigger) = context.admit().await else { return Ok(vec![context.left_alone(name, id)]) };
+        let Some(trigger) = context.admit().await else {
+            let steps = suite::Plan::of(&found.suite).steps.len();
+            return Ok(vec![context.left_alone(name, id, steps)]);
+        };
         let carried_out = async {
             let suite = match stored {
                 Some(stored) => stored,
@@ -182,17 +185,19 @@ impl Plan {
         ids: Option<&IdWriter>,
     ) -> anyhow::Result<Vec<TestReport>> {
         let Some(trigger) = context.admit().await else {
-            return Ok(vec![context.left_alone(&test.name, test.id.as_deref())]);
+            return Ok(vec![context.left_alone(&test.name, test.id.as_deref(), 1)]);
         };
-        context.progress.began(&test.name);
+        let line = context.progress.began(&test.name);
         let carried_out = async {
             let id = self.store_test(test, context.client, ids).await?;
-            follow_test(context, &test.name, &id, trigger).await
+            follow_test(context, (&test.name, &id), line.number, trigger).await
         };
-        let report = match carried_out.await {
+        let carried_out = carried_out.await;
+        drop(line);
+        let report = match carried_out {
             Ok(mut report) => {
                 report.source = Some(self.source(test));
-                context.progress.ended(&test.name, &report);
+                context.progress.ended(1, &report);
                 report
             }
             Err(error) if context.client.was_reached() => {
@@ -218,21 +223,21 @@ struct StoredSuite {
 /// Runs a stored test and follows it to its end.
 async fn follow_test(
     context: RunContext<'_>,
-    name: &str,
-    id: &str,
+    (name, id): (&str, &str),
+    line: LineNumber,
     trigger: UnderWay<'_>,
 ) -> anyhow::Result<TestReport> {
-    let client = context.client;
+    let (client, line) = (context.client, Some(line));
     let run = client.start(id, context.wanted).await?;
     let end = async {
         if run.series.is_some() {
-            let series = follow::series(context, name, id, run.number, trigger).await?;
+            let series = follow::series(context, line, id, run.number, trigger).await?;
             let ended = SeriesEnd::of(&series);
             let attempts: Vec<_> = series.runs.into_iter().map(|run| (run.run, run.trace_id)).collect();
-            follow::report(context, name, id, &attempts, Some(ended), None).await
+            follow::report(context, (name, id), line, &attempts, Some(ended), None).await
         } else {
             let attempts = [(run.number, run.trace_id.clone())];
-            follow::report(context, name, id, &attempts, None, Some(trigger)).await
+            follow::report(context, (name, id), line, &attempts, None, Some(trigger)).await
         }
     };
     let report = context.interrupt.follow(end, async || client.stop(id, &run).await).await;
