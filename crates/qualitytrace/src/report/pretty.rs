@@ -409,6 +409,11 @@ fn mark(outcome: Outcome) -> String {
 }
 
 fn line(text: &mut String, indent: usize, content: &str) {
+    let line = format!("{}{content}", "  ".repeat(indent));
+    let line = match style::width() {
+        Some(columns) => columns::wrapped(&line, columns, 2 * indent + 2),
+        None => line,
+    };
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "{}{content}", "  ".repeat(indent));
+    let _ = writeln!(text, "{line}");
 }

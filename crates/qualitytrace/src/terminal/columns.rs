@@ -31,6 +31,35 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     if columns == 0 { String::new() } else { format!("{kept}…") }
 }
 
+/// Breaks a line at blanks, so that it fits a width; further lines begin with `indent` blanks. A word that is longer than
+/// a line stays whole, as addresses and variables should.
+pub(crate) fn wrapped(line: &str, columns: usize, indent: usize) -> String {
+    let mut text = String::new();
+    let mut at = 0;
+    for (index, word) in line.split(' ').enumerate() {
+        let wide = width(&without_codes(word));
+        if index > 0 && wide > 0 && at > indent && at + 1 + wide > columns {
+            text.truncate(text.trim_end_matches(' ').len());
+            text.push('\n');
+            text.push_str(&" ".repeat(indent));
+            at = indent;
+        } else if index > 0 {
+            text.push(' ');
+            at += 1;
+        }
+        text.push_str(word);
+        at += wide;
+    }
+    text
+}
+
+/// A text without its colours.
+fn without_codes(text: &str) -> String {
+    let mut parts = text.split("\x1b[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |seen, part| seen + part.split_once('m').map_or("", |(_, rest)| rest))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +77,18 @@ mod tests {
         ] {
             assert_eq!(fitted(text, columns), expected, "{text}");
             assert_eq!(width(expected), columns, "{text}");
+        }
+    }
+
+    #[test]
+    fn lines_are_broken_at_blanks_only() {
+        for (line, expected) in [
+            ("  short", "  short"),
+            ("  set OTEL_TRACES_SAMPLER to it", "  set\n    OTEL_TRACES_SAMPLER\n    to it"),
+            ("  \x1b[31mone two three\x1b[0m four", "  \x1b[31mone two three\x1b[0m\n    four"),
+            ("http://localhost:11633/a/b", "http://localhost:11633/a/b"),
+        ] {
+            assert_eq!(wrapped(line, 16, 4), expected, "{line}");
         }
     }
 }
