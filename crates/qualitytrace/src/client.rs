@@ -415,12 +415,15 @@ impl Client {
                 return self.let_in(answer?).await;
             }
             if !may_repeat(request.method(), &answer) || !self.contact.lost(&mut pauses).await {
-                return answer.map_err(|error| {
-                    let why = trouble(&shown(&self.base), &error);
-                    anyhow::Error::new(error).context(why)
-                });
+                return answer.map_err(|error| self.trouble(error));
             }
         }
+    }
+
+    /// The error of a failed request, with the next step.
+    fn trouble(&self, error: reqwest::Error) -> anyhow::Error {
+        let why = trouble(&shown(&self.base), &error);
+        anyhow::Error::new(error).context(why)
     }
 
     /// Returns the response; fails on 401 with advice about tokens.
@@ -467,33 +470,39 @@ fn shown(base: &str) -> String {
 
 /// The message about a failed request, with the next step.
 fn trouble(base: &str, error: &reqwest::Error) -> String {
-    match mistrusted(error) {
-        Some(CertificateError::Other(other)) if other.to_string().contains("CaUsedAsEndEntity") => {
+    match tls_error(error) {
+        Some(rustls::Error::InvalidMessage(_)) => {
+            let plain = base.replacen("https://", "http://", 1);
+            return format!("the server at {base} answers without TLS; write {plain}");
+        }
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
             return format!(
                 "the certificate of the server at {base} is one of an authority, which no server may show as its own; \
                  make one with `-addext basicConstraints=critical,CA:FALSE`"
             );
         }
-        Some(_) => {
+        Some(rustls::Error::InvalidCertificate(_)) => {
             return format!(
                 "the certificate of the server at {base} is not trusted; name a file with its authority in SSL_CERT_FILE"
             );
         }
-        None => {}
+        Some(_) | None => {}
     }
     format!(
         "the server at {base} does not answer; start it with `qualitytrace serve`, or name another with --server-url"
     )
 }
 
-/// The certificate error behind a failed request, if there is one.
-fn mistrusted<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e CertificateError> {
-    if let Some(rustls::Error::InvalidCertificate(wrong)) = error.downcast_ref() {
+/// The error of TLS behind a failed request, if there is one.
+fn tls_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
+    if let Some(wrong) = error.downcast_ref() {
         return Some(wrong);
     }
     // An IO error does not return what it wraps as its source.
     let wrapped = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
-    wrapped.map(|error| error as &(dyn Error + 'static)).or_else(|| error.source()).and_then(mistrusted)
+    wrapped.map(|error| error as &(dyn Error + 'static)).or_else(|| error.source()).and_then(tls_error)
 }
 
 /// Returns a success response; fails on any other.

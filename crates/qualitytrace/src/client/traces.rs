@@ -55,7 +55,7 @@ impl Client {
     /// Whether the server's database answers.
     pub(crate) async fn is_ready(&self) -> anyhow::Result<bool> {
         let answer = self.http.get(format!("{}/readyz", self.page())).send().await;
-        let answer = answer.with_context(|| format!("the server at {} does not answer", self.base()))?;
+        let answer = answer.map_err(|error| self.trouble(error))?;
         Ok(answer.status().is_success())
     }
 
