@@ -26,6 +26,9 @@ pub(crate) struct NoDefinition(pub(crate) String);
 
 /// The name of a project file, without its extension.
 const PROJECT: &str = "qualitytrace";
+/// The path that stands for standard input, and the name of its text in messages.
+const STDIN: &str = "-";
+pub(crate) const STDIN_NAME: &str = "standard input";
 /// The code of diagnostics from [`find_twins`].
 const TWIN: &str = "duplicate-id";
 
@@ -217,6 +220,16 @@ pub(crate) fn read_all(
     value: impl Fn(&str) -> Option<String>,
 ) -> anyhow::Result<Vec<File>> {
     find(paths)?.iter().map(|path| File::read_expanded(path, &value)).collect()
+}
+
+/// Whether a path stands for standard input.
+pub(crate) fn is_stdin(path: &Path) -> bool {
+    path == Path::new(STDIN)
+}
+
+/// Reads the text of standard input.
+pub(crate) fn read_stdin() -> anyhow::Result<String> {
+    std::io::read_to_string(std::io::stdin()).context("failed to read standard input")
 }
 
 /// A variable of the environment of this process.

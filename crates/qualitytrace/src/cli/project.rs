@@ -8,7 +8,7 @@ mod keys;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{ArgMatches, Command, CommandFactory as _};
 use qualitytrace_config::{
     Diagnostic, File, KeyedValue, Kind, Leaf, Macros, Origin, Report, Severity, Value, same_key,
@@ -26,6 +26,8 @@ use crate::terminal;
 const SECTION: &str = "run";
 /// The key of the variables: a mapping, of which flags replace single names.
 const VARIABLES: &str = "variables";
+/// The key of the definition files.
+const PATHS: &str = "paths";
 /// What `--project` takes for no file.
 const OFF: &str = "off";
 /// Keys that have no meaning on a server that was named.
@@ -139,6 +141,12 @@ impl Project {
         }
     }
 
+    /// The definition files of its runs.
+    fn paths(&self) -> Vec<PathBuf> {
+        let paths = self.settings.iter().filter(|setting| setting.key.name == PATHS);
+        paths.flat_map(|setting| &setting.values).map(PathBuf::from).collect()
+    }
+
     /// The file itself.
     pub(crate) fn file(&self) -> &Path {
         &self.file
@@ -169,7 +177,7 @@ impl Project {
         let is_meant = |setting: &&Setting| {
             let name = setting.key.name;
             let is_overridden = is_named && OF_OWN_SERVER.contains(&name);
-            let is_replaced = has_files && name == "paths";
+            let is_replaced = has_files && name == PATHS;
             !is_overridden && !is_replaced
         };
         let settings: Vec<&Setting> = self.settings.iter().filter(is_meant).collect();
@@ -206,6 +214,23 @@ impl Project {
         let (otlp_grpc, otlp_http) = (listen("otlp-grpc-addr"), listen("otlp-http-addr"));
         Ok(ServerSettings { config: resolved.config, otlp_grpc, otlp_http })
     }
+}
+
+/// The paths of a command; without any, those that the project file names for `run` with these flags.
+pub(crate) fn paths_or_own(paths: &[PathBuf], flags: &[OsString]) -> anyhow::Result<Vec<PathBuf>> {
+    if !paths.is_empty() {
+        return Ok(paths.to_vec());
+    }
+    let run = Arguments::table().find_subcommand(SECTION).cloned().unwrap_or_default().no_binary_name(true);
+    let given = run.try_get_matches_from(flags).map_err(|error| {
+        let text = error.to_string();
+        anyhow!("{}", text.trim_start_matches("error: ").trim_end())
+    })?;
+    let own = Project::of(&given)?.map(|project| project.paths()).unwrap_or_default();
+    if own.is_empty() {
+        bail!("name a file or a folder, or write `paths` under `run` in qualitytrace.yaml");
+    }
+    Ok(own)
 }
 
 /// The project file of the current folder. One of another user counts only if it is trusted; else it is told.

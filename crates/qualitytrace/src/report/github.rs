@@ -1,7 +1,5 @@
 //! Annotations of GitHub Actions: workflow commands that show a problem at its file and line.
 
-use std::fmt::Write as _;
-
 use super::{Outcome, TestReport, problems, visible};
 
 /// Renders the commands; GitHub shows at most ten of a kind.
@@ -17,22 +15,31 @@ pub(crate) fn document(reports: &[TestReport]) -> String {
             | Outcome::Stopped
             | Outcome::Unknown => "error",
         };
-        let title = property(&visible::text(&format!("{} {}", report.title(), report.outcome.word())));
+        let title = visible::text(&format!("{} {}", report.title(), report.outcome.word()));
         for problem in problems(report) {
-            let place = match &report.source {
-                Some(source) => {
-                    let line = source.line_of(problem.place);
-                    format!("file={},line={line},", property(&visible::text(&source.path)))
-                }
-                None => String::new(),
-            };
+            let place = report.source.as_ref();
+            let place = place.map(|source| (source.path.as_str(), source.line_of(problem.place), None));
             let link = report.link.as_ref().map(|link| format!(" {link}")).unwrap_or_default();
-            let message = data(&(visible::text(&problem.sentence()) + &link));
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "::{level} {place}title={title}::{message}");
+            let message = visible::text(&problem.sentence()) + &link;
+            text.push_str(&annotation(level, place, &title, &message));
         }
     }
     text
+}
+
+/// The command that shows a message, at a file, a line and a column.
+pub(crate) fn annotation(
+    level: &str,
+    place: Option<(&str, usize, Option<usize>)>,
+    title: &str,
+    message: &str,
+) -> String {
+    let place = place.map(|(path, line, column)| {
+        let column = column.map(|column| format!("col={column},")).unwrap_or_default();
+        format!("file={},line={line},{column}", property(&visible::text(path)))
+    });
+    let (place, title, message) = (place.unwrap_or_default(), property(title), data(message));
+    format!("::{level} {place}title={title}::{message}\n")
 }
 
 /// A message: line ends and percent signs are escaped.

@@ -1,5 +1,6 @@
 //! The tools around tests, as users and editors call them.
 
+mod checking;
 mod collected;
 mod doctor;
 mod layout;

@@ -1,6 +1,5 @@
 //! `qualitytrace fmt`: the canonical layout of definition files.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -12,10 +11,8 @@ use qualitytrace_core::definition::{
 
 use crate::cli::Exit;
 use crate::cli::files::{self, File, format_of, regular};
+use crate::cli::project;
 use crate::terminal;
-
-/// The name that stands for standard input.
-const STDIN: &str = "-";
 
 #[derive(Debug, Args)]
 #[command(
@@ -34,8 +31,9 @@ Examples:
 Exit codes: 0 done, or nothing to do; 2 with --check, a file has another layout; 3 a file is missing or cannot be read."
 )]
 pub(crate) struct Options {
-    /// Files, folders to search, or patterns like 'tests/**/*.yaml'; `-` for standard input
-    #[arg(required = true, value_name = "FILE|DIR|GLOB")]
+    /// Files, folders to search, or patterns like 'tests/**/*.yaml'; `-` for standard input [default: `run.paths` of the
+    /// project file]
+    #[arg(value_name = "FILE|DIR|GLOB")]
     paths: Vec<PathBuf>,
     /// Change nothing; show what would change and fail if there is any
     #[arg(long)]
@@ -55,11 +53,11 @@ enum Outcome {
 
 /// Formats every file.
 pub(crate) fn fmt(options: &Options) -> anyhow::Result<Exit> {
-    if options.paths.iter().any(|path| path == Path::new(STDIN)) {
+    if options.paths.iter().any(|path| files::is_stdin(path)) {
         return standard_input(options);
     }
     let (mut changed, mut unreadable) = (0, 0);
-    let paths = files::find(&options.paths)?;
+    let paths = files::find(&project::paths_or_own(&options.paths, &[])?)?;
     for path in &paths {
         let source =
             regular::read_text(path).with_context(|| format!("failed to read {}", path.display()))?;
@@ -108,9 +106,7 @@ fn summary(is_check: bool, changed: usize, count: usize) -> String {
 /// Writes standard input to standard output in the canonical layout.
 fn standard_input(options: &Options) -> anyhow::Result<Exit> {
     let is_check = options.check;
-    let mut source = String::new();
-    std::io::stdin().read_to_string(&mut source).context("failed to read standard input")?;
-    let path = Path::new("standard input");
+    let (path, source) = (Path::new(files::STDIN_NAME), files::read_stdin()?);
     match outcome(path, &source, options.conventions) {
         Outcome::Unreadable => Ok(Exit::Definition),
         Outcome::LeftAlone(why) => {

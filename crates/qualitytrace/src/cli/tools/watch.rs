@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use crate::cli::Exit;
 use crate::cli::files::{self, File, references, regular};
 use crate::cli::interrupt::end_signal;
+use crate::cli::project;
 use crate::terminal::{self, style};
 
 /// How long files must stay unchanged before the tests are run: editors write in several steps.
@@ -31,11 +32,12 @@ const POLL: Duration = Duration::from_secs(2);
 #[command(after_help = "Examples:
   qualitytrace watch tests/
   qualitytrace watch tests/checkout.yaml -- --with 'npm start' --ready 8080
+  qualitytrace watch                       the files of the project file
 
 What follows `--` is given to `qualitytrace run`. Ctrl-C ends it with exit code 130.")]
 pub(crate) struct Options {
-    /// Files, folders to search, or patterns like 'tests/**/*.yaml'
-    #[arg(required = true, value_name = "FILE|DIR|GLOB")]
+    /// Files, folders to search, or patterns like 'tests/**/*.yaml' [default: `run.paths` of the project file]
+    #[arg(value_name = "FILE|DIR|GLOB")]
     paths: Vec<PathBuf>,
     /// Flags of `run`
     #[arg(last = true, value_name = "FLAGS")]
@@ -44,13 +46,14 @@ pub(crate) struct Options {
 
 /// Runs the tests now and after every change.
 pub(crate) async fn watch(options: &Options) -> anyhow::Result<Exit> {
+    let paths = project::paths_or_own(&options.paths, &options.flags)?;
     // A path that is not there is an error now and not after the first change.
-    files::find(&options.paths)?;
+    files::find(&paths)?;
     let (sender, mut events) = mpsc::channel(1);
-    let _watcher = notice(&options.paths, sender);
+    let _watcher = notice(&paths, sender);
     let mut end = std::pin::pin!(end_signal());
     for number in 1_u64.. {
-        let known = fingerprint(&options.paths);
+        let known = fingerprint(&paths);
         terminal::err(&style::faint(format!("── run {number} ──\n")));
         let mut run = start(options)?;
         tokio::select! {
@@ -64,9 +67,9 @@ pub(crate) async fn watch(options: &Options) -> anyhow::Result<Exit> {
                 () = tokio::time::sleep(POLL) => {}
                 () = &mut end => return Ok(Exit::Interrupted),
             }
-            let found = fingerprint(&options.paths);
+            let found = fingerprint(&paths);
             if found != known {
-                settle(&options.paths, found).await;
+                settle(&paths, found).await;
                 break;
             }
         }
@@ -89,6 +92,7 @@ async fn settle(paths: &[PathBuf], mut last: u64) {
 fn start(options: &Options) -> anyhow::Result<Child> {
     let program = std::env::current_exe().context("failed to find this program")?;
     let mut command = Command::new(program);
+    // Paths of the project file are left to it, with what else it says.
     command.arg("run").args(&options.paths).args(&options.flags);
     // A group of its own: Ctrl-C reaches it once, through this process, and a second time would kill it.
     command.process_group(0).stdin(Stdio::null()).kill_on_drop(true);

@@ -22,12 +22,14 @@ async fn until(lines: &mut Lines<BufReader<ChildStderr>>, part: &str) {
     .await;
 }
 
-/// Watches a path in a folder; also returns what the program says.
-fn watching(folder: &Path, path: &str) -> (Child, Lines<BufReader<ChildStderr>>) {
+/// Watches a path in a folder, or those of its project; also returns what the program says.
+fn watching(folder: &Path, path: Option<&str>) -> (Child, Lines<BufReader<ChildStderr>>) {
     let mut command = Command::new(program());
     apart(&mut command, folder);
     let mut child = tokio::process::Command::from(command)
-        .args(["watch", path, "--", "--list"])
+        .arg("watch")
+        .args(path)
+        .args(["--", "--list"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .kill_on_drop(true)
@@ -47,7 +49,7 @@ async fn a_change_runs_the_tests_again() {
         )
     };
     std::fs::write(&file, test("one")).unwrap();
-    let (mut child, mut lines) = watching(folder.path(), ".");
+    let (mut child, mut lines) = watching(folder.path(), Some("."));
     until(&mut lines, "run 1").await;
     until(&mut lines, "waiting for changes").await;
     // A file that is no definition changes nothing.
@@ -75,7 +77,7 @@ async fn a_change_of_a_file_that_a_suite_or_its_steps_name_runs_the_suite_again(
         "suite.yaml",
         "type: TestSuite\nspec:\n  id: s\n  name: S\n  steps: [./steps/a.yaml]\n  data: {csv: ./rows.csv}\n",
     );
-    let (_child, mut lines) = watching(folder.path(), "suite.yaml");
+    let (_child, mut lines) = watching(folder.path(), Some("suite.yaml"));
     let changes =
         [("steps/a.yaml", step.replace("name: A", "name: B")), ("steps/body.txt", "two".to_owned())];
     let changes = changes.into_iter().chain([("rows.csv", "N\n2\n".to_owned())]);
@@ -90,4 +92,18 @@ async fn a_change_of_a_file_that_a_suite_or_its_steps_name_runs_the_suite_again(
 fn a_path_that_is_not_there_is_an_error_at_once() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(run(folder.path(), &["watch", "gone.yaml"]).status.code(), Some(3));
+}
+
+#[tokio::test]
+async fn files_of_the_project_are_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let test =
+        "type: Test\nspec:\n  id: a\n  name: one\n  trigger: {type: http, httpRequest: {url: 'http://x'}}\n";
+    std::fs::create_dir(folder.path().join("tests")).unwrap();
+    std::fs::write(folder.path().join("tests/a.yaml"), test).unwrap();
+    std::fs::write(folder.path().join("qualitytrace.yaml"), "run:\n  paths: tests\n").unwrap();
+    let (_child, mut lines) = watching(folder.path(), None);
+    until(&mut lines, "waiting for changes").await;
+    std::fs::write(folder.path().join("tests/a.yaml"), test.replace("one", "two")).unwrap();
+    until(&mut lines, "run 2").await;
 }
