@@ -15,6 +15,7 @@ mod environment;
 mod examples;
 mod files;
 mod follow;
+mod help;
 mod hosted;
 mod interrupt;
 mod last_run;
@@ -159,9 +160,9 @@ impl From<Exit> for ExitCode {
 }
 
 impl Arguments {
-    /// The table of commands, with the variables of their flags and with examples.
+    /// The table of commands in groups, with the variables of their flags and with examples.
     pub(crate) fn table() -> clap::Command {
-        examples::with_examples(environment::with_variables(Self::command()))
+        help::with_groups(examples::with_examples(environment::with_variables(Self::command())))
     }
 
     /// Parses the command line, in its current form or in an old one of Tracetest.

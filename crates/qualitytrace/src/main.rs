@@ -69,6 +69,10 @@ fn explain(error: &clap::Error) -> cli::Exit {
 /// What other programs call something that this one has under another name.
 fn tip(error: &clap::Error) -> Option<&'static str> {
     let of = |kind| error.get(kind).map(ToString::to_string);
+    let is_quiet = of(ContextKind::InvalidArg).is_some_and(|flag| flag.starts_with("--quiet"));
+    if is_quiet && error.get(ContextKind::InvalidValue).is_some() {
+        return Some("`-q` shows only what did not pass; `--quiet` is how long a wait lasts, like 150ms");
+    }
     let word = of(ContextKind::InvalidSubcommand).or_else(|| of(ContextKind::InvalidArg))?;
     Some(match word.split(['=', ' ']).next().unwrap_or_default() {
         "init" | "create" => "`qualitytrace new URL` writes a first test",

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::Exit;
 use super::target::{self, Target};
@@ -89,8 +89,16 @@ fn write(file: &Path, entries: &Map<String, Value>) -> std::io::Result<()> {
 
 /// Prints the version of this program and, where it answers, of the server.
 pub(crate) async fn version(target: Target) -> anyhow::Result<Exit> {
-    let client = target.client()?;
-    let text = match client.version().await {
+    let server = target.client()?.version().await;
+    let (known, unknown) = (server.as_ref().ok(), server.as_ref().err().map(ToString::to_string));
+    let value = json!({ "cli": OWN, "server": known, "error": unknown });
+    out(&target.output().text_of(&value).unwrap_or_else(|| versions(server)));
+    Ok(Exit::Passed)
+}
+
+/// The versions of both sides, for people.
+fn versions(server: anyhow::Result<String>) -> String {
+    match server {
         Ok(server) => {
             let order = compare(OWN, &server);
             let outdated = if order == Ordering::Less { " (outdated)" } else { "" };
@@ -98,9 +106,7 @@ pub(crate) async fn version(target: Target) -> anyhow::Result<Exit> {
             format!("CLI: {OWN}{outdated}\nServer: {server}{verdict}\n")
         }
         Err(error) => format!("CLI: {OWN}\nServer: unknown ({error})\n"),
-    };
-    out(&text);
-    Ok(Exit::Passed)
+    }
 }
 
 /// Compares two versions, by their numbers first.

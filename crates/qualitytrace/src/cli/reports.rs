@@ -34,6 +34,14 @@ impl Options {
         self.reports.iter().any(ReportTarget::takes_output)
     }
 
+    /// Adds the JSON report on standard output, unless it is there already.
+    pub(crate) fn add_json(&mut self) {
+        let json = ReportTarget { format: Format::Json, file: None };
+        if !self.reports.contains(&json) {
+            self.reports.push(json);
+        }
+    }
+
     /// Fails if a file cannot be written, as far as that can be checked beforehand.
     pub(crate) fn require_writable(&self) -> anyhow::Result<()> {
         if let Some(file) = &self.junit {

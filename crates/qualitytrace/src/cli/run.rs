@@ -32,7 +32,7 @@ use super::reports;
 use super::resource;
 use super::selection;
 use super::serve::start_logging;
-use super::target::{NamedServer, Output, Target};
+use super::target::{CONNECTION, NamedServer, Output, Target};
 use super::variables::{self, VariableArguments};
 use super::with::{self, System};
 use crate::client::contact::RECONNECT_TIMEOUT;
@@ -48,18 +48,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     project: ProjectSettings,
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
     legacy: legacy::Flags,
-    /// Start a server for this run only, whatever server is configured
-    #[arg(long, conflicts_with_all = ["server_url", "files", "skip_result_wait"])]
-    local: bool,
-    /// File with the token to send to the server; overrides --token
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// How long to retry while the server is unavailable, like 2m; 1m by default
-    #[arg(long, alias = "patience", value_name = "DURATION", value_parser = seconds_or_duration)]
-    reconnect_timeout: Option<Duration>,
     #[command(flatten)]
     with: with::Options,
     #[command(flatten)]
@@ -102,11 +91,22 @@ pub(crate) struct Options {
     /// destinations; a server named by --server has its own list in `runs.uninstrumented`
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     uninstrumented: Vec<String>,
-    /// Show only what did not pass, and the summary
+    /// Show only what did not pass, and the summary; not `--quiet`, which is about waiting
     #[arg(long, short = 'q', conflicts_with = "verbose")]
     failures_only: bool,
     #[command(flatten)]
     reports: reports::Options,
+    #[command(flatten)]
+    target: Target,
+    /// Start a server for this run only, whatever server is configured
+    #[arg(long, conflicts_with_all = ["server_url", "files", "skip_result_wait"], help_heading = CONNECTION)]
+    local: bool,
+    /// File with the token to send to the server; overrides --token
+    #[arg(long, value_name = "FILE", help_heading = CONNECTION)]
+    token_file: Option<PathBuf>,
+    /// How long to retry while the server is unavailable, like 2m; 1m by default
+    #[arg(long, alias = "patience", value_name = "DURATION", value_parser = seconds_or_duration, help_heading = CONNECTION)]
+    reconnect_timeout: Option<Duration>,
 }
 
 impl Options {
@@ -143,6 +143,16 @@ impl Options {
     /// Whether standard output belongs to a report or a result that a program reads.
     fn takes_output(&self) -> bool {
         self.reports.take_output() || self.target.output.is_some_and(|output| output != Output::Pretty)
+    }
+
+    /// Takes `--output json` for the JSON report on standard output.
+    fn take_output_as_report(&mut self) -> anyhow::Result<()> {
+        match self.target.output() {
+            Output::Pretty => {}
+            Output::Json => self.reports.add_json(),
+            Output::Yaml => bail!("`run` reports in JSON, not in YAML: write --output json"),
+        }
+        Ok(())
     }
 
     /// Prints diagnostics of the files, away from an output that a program reads.
@@ -236,7 +246,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 /// Runs the tests of every file and reports.
-pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
+pub(crate) async fn run(mut options: Options) -> anyhow::Result<Exit> {
     start_logging(if options.target.verbose { "warn,qualitytrace::client=debug" } else { "warn" }, None);
     if options.legacy.environment.is_some() {
         terminal::err("Flag --environment has been deprecated, use --vars instead\n");
@@ -244,6 +254,9 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
     let asked = options.asked()?;
     options.with.check()?;
     let server = options.server()?;
+    if matches!((&asked, &server), (RunSubject::Paths(_), _) | (RunSubject::Files(_), None)) {
+        options.take_output_as_report()?;
+    }
     options.windows.check(server.is_none())?;
     if let Some(file) = &options.learned {
         files::require_writable(file).with_context(|| format!("--learned {}", file.display()))?;
@@ -315,7 +328,7 @@ async fn run_stored(
     wanted: RunOptions,
 ) -> anyhow::Result<Exit> {
     let manner = legacy::LegacyRunOptions {
-        output: options.target.output.unwrap_or(Output::Pretty),
+        output: options.target.output(),
         skip_wait: options.legacy.skip_result_wait,
         junit: options.reports.junit.as_deref(),
         confirm: options.confirm,
@@ -332,9 +345,6 @@ async fn run_paths(
     paths: &[PathBuf],
     named: Option<NamedServer>,
 ) -> anyhow::Result<Exit> {
-    if options.target.output.is_some_and(|output| output != Output::Pretty) {
-        bail!("--output json and yaml need -f FILE and a server; --report json writes a report for programs");
-    }
     let value = |name: &str| given.value(name);
     let Some(mut plan) = Plan::of(files::read_all(paths, value)?, value, options.print_diagnostics())? else {
         return Ok(Exit::Definition);

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use qualitytrace_core::definition::to_yaml;
 use qualitytrace_server::config::HTTP_PORT;
+use serde_json::Value;
 
 pub(crate) use self::settings::entries;
 use self::settings::{FOLDERS, LOCAL_FILE, Settings};
@@ -17,26 +19,31 @@ use crate::terminal;
 /// Prefixes of environment variables for its keys.
 const PREFIXES: [&str; 2] = ["QUALITYTRACE_", "TRACETEST_"];
 
+/// The heading of the flags that are about a server, in the help of commands.
+pub(crate) const CONNECTION: &str = "Connection";
+/// Their place in a list without headings: after `--help` and `--version`.
+const LAST: usize = 1_000;
+
 /// Flags that every command which talks to a server takes, before or after its name.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Target {
     /// The command line's own file [default: config.yml, then ~/.qualitytrace/config.yml]
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", help_heading = CONNECTION, display_order = LAST)]
     config: Option<PathBuf>,
     /// Server to talk to; `QUALITYTRACE_SERVER_URL` and `TRACETEST_SERVER_URL` name it too
-    #[arg(long, short, visible_alias = "server", value_name = "URL")]
+    #[arg(long, short, visible_alias = "server", value_name = "URL", help_heading = CONNECTION, display_order = LAST)]
     server_url: Option<String>,
     /// Token to send to the server; better given as `QUALITYTRACE_TOKEN` or `TRACETEST_TOKEN`
-    #[arg(long, short_alias = 't', value_name = "TOKEN")]
+    #[arg(long, short_alias = 't', value_name = "TOKEN", help_heading = CONNECTION, display_order = LAST)]
     token: Option<String>,
     /// Format of the output
     #[arg(long, short, value_name = "FORMAT")]
     pub(crate) output: Option<Output>,
     /// Accept any certificate of the server: the connection is encrypted, but with an unknown party
-    #[arg(long)]
+    #[arg(long, help_heading = CONNECTION, display_order = LAST)]
     skip_verify: bool,
     /// Show the requests to the server on standard error; `run` also shows what each test sent, what was answered, and its
-    /// trace
+    /// trace, and `trace show` the attributes of spans
     #[arg(long, short)]
     pub(crate) verbose: bool,
     /// The project file that names the server in place of a flag.
@@ -60,7 +67,23 @@ pub(crate) enum Output {
     Yaml,
 }
 
+impl Output {
+    /// A value in this format; `None` in the one for people, which each command has of its own.
+    pub(crate) fn text_of(self, value: &Value) -> Option<String> {
+        match self {
+            Self::Pretty => None,
+            Self::Json => Some(terminal::filter::json(&format!("{value:#}\n"))),
+            Self::Yaml => Some(to_yaml(value)),
+        }
+    }
+}
+
 impl Target {
+    /// The format of the output.
+    pub(crate) fn output(&self) -> Output {
+        self.output.unwrap_or(Output::Pretty)
+    }
+
     /// A server by its address, with a token.
     pub(crate) fn at(server_url: Option<String>, token: Option<String>) -> Self {
         Self { server_url, token, ..Self::default() }

@@ -56,14 +56,8 @@ pub(crate) async fn telemetry(options: Options) -> anyhow::Result<Exit> {
         }
         Command::Status { target, json } => {
             let status = target.client()?.telemetry_status().await?;
-            if json || target.output == Some(Output::Json) {
-                terminal::out(&terminal::filter::json(&format!(
-                    "{}\n",
-                    serde_json::to_string_pretty(&status)?
-                )));
-            } else {
-                terminal::out(&status::table(&status));
-            }
+            let output = if json { Output::Json } else { target.output() };
+            terminal::out(&output.text_of(&status).unwrap_or_else(|| status::table(&status)));
             Ok(if status::has_losses(&status) { Exit::NotPassed } else { Exit::Passed })
         }
         Command::Test(config) => {

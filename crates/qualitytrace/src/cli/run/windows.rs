@@ -12,7 +12,7 @@ use crate::cli::durations::duration;
 /// How to wait, whatever a polling profile says.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Windows {
-    /// Silence that ends a wait when nothing is owed, like 150ms
+    /// Silence that ends a wait when nothing is owed, like 150ms; for less output, there is -q
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     quiet: Option<Duration>,
     /// Silence that ends a wait although spans may still arrive, like 6s

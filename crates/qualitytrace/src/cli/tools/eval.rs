@@ -11,10 +11,11 @@ use qualitytrace_core::lang::{
 };
 use qualitytrace_core::trace::Trace;
 use qualitytrace_server::clock;
+use serde_json::{Value, json};
 
 use super::subject;
 use crate::cli::Exit;
-use crate::cli::target::Target;
+use crate::cli::target::{Output, Target};
 use crate::report::visible;
 use crate::terminal::{self, style};
 
@@ -63,6 +64,7 @@ pub(crate) async fn eval(options: Options, before: Target) -> anyhow::Result<Exi
         complain("--on", options.on.as_deref().unwrap_or_default(), &selector.diagnostics);
         return Ok(Exit::Definition);
     }
+    let output = options.subject.output(&before);
     let subject = options.subject.load(before).await?;
     let variables = subject.variables.merged(&given);
     let trace = &subject.trace;
@@ -77,25 +79,33 @@ pub(crate) async fn eval(options: Options, before: Target) -> anyhow::Result<Exi
         ));
         return Ok(Exit::NotPassed);
     }
-    let mut exit = Exit::Passed;
+    let (mut exit, mut rows) = (Exit::Passed, Vec::new());
     for at in &selected {
+        let span = &*trace.span(*at).name;
         let name = match selected.len() {
             1 => String::new(),
-            _ => format!("{}: ", style::faint(visible::text(&trace.span(*at).name))),
+            _ => format!("{}: ", style::faint(visible::text(span))),
         };
         match value(&parsed, trace, *at, &selected, &variables) {
-            Ok((text, holds)) => {
-                if !holds {
+            Ok(Evaluated { value, holds, shown }) => {
+                if holds == Some(false) {
                     exit = Exit::NotPassed;
                 }
-                terminal::out(&format!("{name}{text}\n"));
+                if output == Output::Pretty {
+                    terminal::out(&format!("{name}{shown}\n"));
+                }
+                rows.push(json!({ "span": span, "value": value, "holds": holds }));
             }
             Err(why) => {
                 exit = Exit::NotPassed;
-                terminal::err(&format!("{name}{} {}\n", style::bad("no value:"), visible::text(&why)));
+                if output == Output::Pretty {
+                    terminal::err(&format!("{name}{} {}\n", style::bad("no value:"), visible::text(&why)));
+                }
+                rows.push(json!({ "span": span, "error": why }));
             }
         }
     }
+    terminal::out(&output.text_of(&Value::from(rows)).unwrap_or_default());
     Ok(exit)
 }
 
@@ -119,14 +129,23 @@ fn complain(name: &str, text: &str, diagnostics: &[lang::Diagnostic]) {
     }
 }
 
-/// The value on a span as text, and whether it holds.
+/// What came out on one span.
+struct Evaluated {
+    value: String,
+    /// Whether an assertion holds; `None` for an expression.
+    holds: Option<bool>,
+    /// Both, for people.
+    shown: String,
+}
+
+/// The value on a span, and whether it holds.
 fn value(
     parsed: &Parsed,
     trace: &Trace,
     at: usize,
     selection: &[usize],
     variables: &Variables,
-) -> Result<(String, bool), String> {
+) -> Result<Evaluated, String> {
     let budget = Budget::default();
     let surroundings = EvaluationScope {
         trace: Some(trace),
@@ -140,7 +159,8 @@ fn value(
     match parsed {
         Parsed::Value(expr) => {
             let item = evaluate(expr, &surroundings).map_err(|error| error.text)?;
-            Ok((visible::text(&item.text()), true))
+            let value = item.text().into_owned();
+            Ok(Evaluated { shown: visible::text(&value), value, holds: None })
         }
         Parsed::Assertion(assertion) => {
             let result = assert_once(assertion, &surroundings);
@@ -157,7 +177,8 @@ fn value(
                     String::new()
                 }
             };
-            Ok((format!("{mark} {observed}{expected}"), result.passed))
+            let shown = format!("{mark} {observed}{expected}");
+            Ok(Evaluated { value: result.observed_text.clone(), holds: Some(result.passed), shown })
         }
     }
 }

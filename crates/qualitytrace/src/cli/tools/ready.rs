@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use serde_json::json;
 
 use crate::cli::Exit;
 use crate::cli::target::Target;
@@ -29,11 +30,15 @@ pub(crate) struct Options {
 
 /// Asks the server once.
 pub(crate) async fn ready(options: Options, before: Target) -> anyhow::Result<Exit> {
-    let client = options.target.or(before).client()?;
-    let answer = tokio::time::timeout(PATIENCE, client.is_ready()).await;
+    let target = options.target.or(before);
+    let answer = tokio::time::timeout(PATIENCE, target.client()?.is_ready()).await;
     let is_ready = answer
         .with_context(|| format!("the server does not answer within {} s", PATIENCE.as_secs()))
         .flatten()?;
+    if let Some(text) = target.output().text_of(&json!({ "ready": is_ready })) {
+        terminal::out(&text);
+        return Ok(if is_ready { Exit::Passed } else { Exit::Error });
+    }
     if !is_ready {
         bail!("the server is not ready: its database does not answer, or its disk is full");
     }

@@ -105,8 +105,5 @@ fn listed(trace: &Trace, selected: &[usize], format: Output) -> String {
         "total": trace.spans().len(),
         "selected": spans,
     });
-    match format {
-        Output::Yaml => qualitytrace_core::definition::to_yaml(&found),
-        Output::Pretty | Output::Json => terminal::filter::json(&format!("{found:#}\n")),
-    }
+    format.text_of(&found).unwrap_or_default()
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use futures_util::StreamExt as _;
+use qualitytrace_core::definition::to_yaml;
 use qualitytrace_core::id::TraceId;
-use qualitytrace_core::trace::Trace;
+use qualitytrace_core::trace::{Span, StatusCode, Trace};
 use qualitytrace_server::server::Server;
 use qualitytrace_server::wire;
 use serde_json::Value;
@@ -40,7 +41,7 @@ pub(crate) enum Command {
     /// Draw the waterfall of a trace
     #[command(after_help = "Examples:
   qualitytrace trace show 4bf92f3577b34da6a3ce929d0e0e4736
-  qualitytrace trace show trace.json")]
+  qualitytrace trace show trace.json -v        with the attributes of each span")]
     Show(ShowOptions),
     /// Write a trace of the server, or of a file, as OTLP or Jaeger JSON
     #[command(after_help = "Examples:
@@ -74,8 +75,8 @@ pub(crate) struct ListOptions {
     /// Only traces whose first span has this text in its name
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// Only traces with this status: ok, error or unset
-    #[arg(long, value_name = "STATUS")]
+    /// Only traces with this status: `error` (✘), `unset` (·, as most instrumentations leave it) or `ok` (✔)
+    #[arg(long, value_name = "STATUS", value_parser = ["ok", "error", "unset"])]
     status: Option<String>,
     /// How many traces
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -154,13 +155,13 @@ pub(crate) async fn trace(command: Command, before: Target) -> anyhow::Result<Ex
 }
 
 async fn list(options: ListOptions, before: Target) -> anyhow::Result<Exit> {
-    let target = options.target.or(before);
-    let format = target.output.unwrap_or(Output::Pretty);
+    let target = options.target.clone().or(before);
     let items: Vec<Value> = if let Some(file) = &options.file {
         let name = file.display();
         let bytes = regular::read(file).with_context(|| format!("failed to read {name}"))?;
         let traces = subject::read(&bytes).with_context(|| format!("{name} is no trace file"))?;
-        traces.iter().map(summary).collect()
+        let fitting = traces.iter().filter(|trace| options.fits(trace)).map(summary);
+        fitting.take(options.take.into()).collect()
     } else {
         let take = options.take.to_string();
         let given = [
@@ -172,15 +173,42 @@ async fn list(options: ListOptions, before: Target) -> anyhow::Result<Exit> {
         let filters: Vec<_> = given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
         target.client()?.traces(&filters).await?
     };
-    match format {
-        Output::Json => terminal::out(&json(&format!("{:#}\n", Value::from(items)))),
-        Output::Yaml => terminal::out(&qualitytrace_core::definition::to_yaml(&Value::from(items))),
-        Output::Pretty if items.is_empty() => terminal::err(
-            "no trace passes; `qualitytrace trace tail` shows what arrives, `qualitytrace doctor` why nothing does\n",
-        ),
-        Output::Pretty => items.iter().for_each(|item| terminal::out(&line(item))),
+    if let Some(text) = target.output().text_of(&Value::from(items.clone())) {
+        terminal::out(&text);
+    } else if items.is_empty() {
+        terminal::err(
+            "no trace fits; `qualitytrace trace tail` shows what arrives, `qualitytrace doctor` why nothing does\n",
+        );
+    } else {
+        let lines: Vec<String> = items.iter().map(line).collect();
+        terminal::out(&lines.concat());
     }
     Ok(Exit::Passed)
+}
+
+impl ListOptions {
+    /// Whether a trace of a file passes the filters, as a server has them.
+    fn fits(&self, trace: &Trace) -> bool {
+        let has = |text: &str, wanted: &str| text.to_lowercase().contains(&wanted.to_lowercase());
+        let root = trace.roots().next().map(|at| trace.span(at));
+        let is_of =
+            |service: &String| trace.spans().iter().any(|span| span.service().eq_ignore_ascii_case(service));
+        self.service.as_ref().is_none_or(is_of)
+            && self.name.as_ref().is_none_or(|name| root.is_some_and(|root| has(&root.name, name)))
+            && self.status.as_ref().is_none_or(|wanted| status(trace) == wanted)
+    }
+}
+
+/// The status of a trace: an error if any span has one, else that of its first span.
+fn status(trace: &Trace) -> &'static str {
+    let of = |span: &Span| span.status.as_ref().map(|status| status.code).unwrap_or_default();
+    let root = trace.roots().next().map(|at| of(trace.span(at))).unwrap_or_default();
+    let is_bad = trace.spans().iter().any(|span| of(span) == StatusCode::Error);
+    match if is_bad { StatusCode::Error } else { root } {
+        StatusCode::Error => "error",
+        StatusCode::Ok => "ok",
+        StatusCode::Unset => "unset",
+    }
 }
 
 /// The summary of a trace of a file, as a server has it.
@@ -188,15 +216,12 @@ fn summary(trace: &Trace) -> Value {
     let root = trace.roots().next().map(|at| trace.span(at));
     let start = trace.spans().iter().map(|span| span.start).min().unwrap_or_default();
     let end = trace.spans().iter().map(|span| span.end.unwrap_or(span.start)).max().unwrap_or_default();
-    let is_bad = |span: &qualitytrace_core::trace::Span| {
-        span.status.as_ref().is_some_and(|status| status.code == qualitytrace_core::trace::StatusCode::Error)
-    };
     serde_json::json!({
         "traceId": trace.id().to_string(),
         "name": root.map(|root| root.name.to_string()),
         "service": root.map(|root| root.service().to_owned()),
         "spans": trace.spans().len(),
-        "status": if trace.spans().iter().any(is_bad) { "error" } else { "unset" },
+        "status": status(trace),
         "startTime": wire::time::rfc3339(start),
         "duration": u64::try_from(end.since(start).as_nanos()).unwrap_or(u64::MAX),
     })
@@ -205,7 +230,11 @@ fn summary(trace: &Trace) -> Value {
 /// A line of the list.
 fn line(item: &Value) -> String {
     let text = |key: &str| visible::text(item[key].as_str().unwrap_or_default());
-    let mark = if item["status"] == "error" { style::bad("✘") } else { style::good("✔") };
+    let mark = match item["status"].as_str() {
+        Some("error") => style::bad("✘"),
+        Some("ok") => style::good("✔"),
+        _ => style::faint("·"),
+    };
     let [name, service] = terminal::fitting(WIDTHS, [12, 8], 60);
     let spans = terminal::counted(item["spans"].as_u64().unwrap_or(0).try_into().unwrap_or(0), "span");
     let took = duration(Duration::from_nanos(item["duration"].as_u64().unwrap_or(0)));
@@ -233,19 +262,27 @@ async fn show(options: ShowOptions, before: Target) -> anyhow::Result<Exit> {
     let target = options.target.or(before);
     let trace = named(&options.trace, options.trace_id.as_deref(), || target.client()).await?;
     let drawn = subject::drawable(trace)?;
-    match target.output.unwrap_or(Output::Pretty) {
-        Output::Json => terminal::out(&json(&format!("{:#}\n", serde_json::to_value(&drawn)?))),
-        Output::Yaml => {
-            terminal::out(&qualitytrace_core::definition::to_yaml(&serde_json::to_value(&drawn)?));
-        }
-        Output::Pretty => {
-            let count = terminal::counted(drawn.spans.len(), "span");
-            terminal::out(&format!("trace {}, {count}\n\n", style::strong(&drawn.trace_id)));
-            terminal::out(&waterfall::rows(&drawn, usize::MAX, |_| Mark::Plain).join("\n"));
-            terminal::out("\n");
-        }
+    if let Some(text) = target.output().text_of(&serde_json::to_value(&drawn)?) {
+        terminal::out(&text);
+        return Ok(Exit::Passed);
+    }
+    let count = terminal::counted(drawn.spans.len(), "span");
+    terminal::out(&format!("trace {}, {count}\n\n", style::strong(&drawn.trace_id)));
+    let rows = waterfall::rows(&drawn, usize::MAX, |_| Mark::Plain);
+    for (row, span) in rows.iter().zip(&drawn.spans) {
+        let attributes = if target.verbose { attributes(span) } else { String::new() };
+        terminal::out(&format!("{row}\n{attributes}"));
     }
     Ok(Exit::Passed)
+}
+
+/// The attributes of a span, a line each, as a selector has them.
+fn attributes(span: &wire::Span) -> String {
+    let line = |(name, value): (&String, &Value)| {
+        let value = visible::text(&value.to_string());
+        style::faint(format!("{}{} = {value}", "  ".repeat(span.depth + 2), visible::text(name))) + "\n"
+    };
+    span.attributes.iter().map(line).collect()
 }
 
 async fn export(options: ExportOptions, before: Target) -> anyhow::Result<Exit> {
@@ -279,14 +316,24 @@ async fn export(options: ExportOptions, before: Target) -> anyhow::Result<Exit> 
 }
 
 async fn import(options: ImportOptions, before: Target) -> anyhow::Result<Exit> {
-    let client = options.target.or(before).client()?;
-    let mut exit = Exit::Passed;
+    let target = options.target.or(before);
+    let (client, output) = (target.client()?, target.output());
+    let (mut exit, mut all) = (Exit::Passed, Vec::new());
     for file in &options.files {
         let name = file.display();
         let bytes = regular::read(file).with_context(|| format!("failed to read {name}"))?;
         let stored = client.store_traces(bytes).await.with_context(|| format!("failed to import {name}"))?;
         let number = |key: &str| usize::try_from(stored[key].as_u64().unwrap_or(0)).unwrap_or(0);
         let refused = number("refused");
+        if refused > 0 {
+            exit = Exit::NotPassed;
+        }
+        if output != Output::Pretty {
+            let mut row = stored;
+            row["file"] = name.to_string().into();
+            all.push(row);
+            continue;
+        }
         let mark = if refused == 0 { style::good("✔") } else { style::bad("✘") };
         terminal::out(&format!(
             "{mark} {name}: {} of {} stored ({})\n",
@@ -301,10 +348,8 @@ async fn import(options: ImportOptions, before: Target) -> anyhow::Result<Exit> 
             let text = |key: &str| visible::text(problem[key].as_str().unwrap_or_default());
             terminal::err(&format!("  {}: {}\n", text("location"), text("reason")));
         }
-        if refused > 0 {
-            exit = Exit::NotPassed;
-        }
     }
+    terminal::out(&output.text_of(&Value::from(all)).unwrap_or_default());
     Ok(exit)
 }
 
@@ -322,7 +367,7 @@ async fn tail(options: TailOptions, before: Target) -> anyhow::Result<Exit> {
         }
     };
     let done = tokio::select! {
-        done = follow(&client, options.count) => done.map(|()| Exit::Passed),
+        done = follow(&client, options.count, target.output()) => done.map(|()| Exit::Passed),
         () = end_signal() => Ok(Exit::Interrupted),
     };
     if let Some(server) = server {
@@ -344,7 +389,7 @@ fn listening(server: &Server) -> String {
 }
 
 /// Prints traces once nothing more of them arrives.
-async fn follow(client: &Client, count: Option<usize>) -> anyhow::Result<()> {
+async fn follow(client: &Client, count: Option<usize>, output: Output) -> anyhow::Result<()> {
     let mut seen = 0;
     let mut arrivals = pin!(client.arrivals());
     while count.is_none_or(|count| seen < count) {
@@ -357,7 +402,11 @@ async fn follow(client: &Client, count: Option<usize>) -> anyhow::Result<()> {
         }
         for item in message["traces"].as_array().into_iter().flatten() {
             seen += 1;
-            terminal::out(&line(item));
+            terminal::out(&match output {
+                Output::Pretty => line(item),
+                Output::Json => json(&format!("{item}\n")),
+                Output::Yaml => format!("---\n{}", to_yaml(item)),
+            });
         }
     }
     Ok(())

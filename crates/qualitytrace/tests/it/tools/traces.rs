@@ -112,6 +112,22 @@ async fn traces_are_imported_listed_shown_and_exported() {
     assert!(!stdout(&trace(&["list", "--service", "nobody"])).contains(TRACE));
     let shown = stdout(&trace(&["show", TRACE]));
     assert!(shown.contains("3 spans") && shown.contains("charge") && shown.contains('━'), "{shown}");
+    assert!(!shown.contains("payment.amount"), "{shown}");
+    let verbose = stdout(&trace(&["show", TRACE, "-v"]));
+    assert!(
+        verbose.contains("payment.amount = 42") && verbose.contains("http.route = \"/orders\""),
+        "{verbose}"
+    );
+    assert!(listed.starts_with('·'), "no span has a status: {listed}");
+    assert_eq!(stdout(&trace(&["list", "--status", "unset"])), listed);
+    assert_eq!(stdout(&trace(&["list", "--status", "ok"])), "");
+    assert_eq!(
+        stdout(&trace(&["list", "trace.json", "--status", "unset"])),
+        listed,
+        "a file is listed alike"
+    );
+    assert_eq!(stdout(&trace(&["list", "trace.json", "--status", "error"])), "");
+    assert_eq!(stdout(&trace(&["list", "trace.json", "--service", "nobody"])), "");
     let of_file = run(folder.path(), &["trace", "show", "trace.json"]);
     assert_eq!(stdout(&of_file), shown, "a file is drawn alike");
     for format in ["otlp", "jaeger"] {
