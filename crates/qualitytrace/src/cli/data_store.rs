@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::Exit;
 use super::files::File;
-use super::target::{Output, Target};
-use crate::client::answer;
+use super::target::Target;
 use crate::client::resources::Form;
+use crate::client::{Client, answer};
 use crate::terminal;
 
 /// The steps of a connection test: the key in the server's answer, and the name.
@@ -82,21 +82,35 @@ async fn test(file: Option<PathBuf>, target: Target) -> anyhow::Result<Exit> {
             let store = store.with_context(|| format!("{} holds no data store", path.display()))?;
             definition::to_spec_json(store, &Stored::default())
         }
-        None => {
-            let current = client.resource(Kind::DataStore, "current", Form::Json).await?;
-            let current = current.context("the server has no data store")?;
-            let mut current: Value = answer::document(&current)?;
-            current["spec"].take()
-        }
+        None => current(&client).await?,
     };
     let tested = client.connection(&spec).await?;
-    let has_failed = STEPS.iter().any(|(key, _)| tested[key]["status"] == "failed");
-    if target.output == Some(Output::Json) {
-        terminal::out(&terminal::filter::json(&format!("{}\n", serde_json::to_string_pretty(&tested)?)));
-    } else {
-        terminal::out(&shown(&spec, &tested));
-    }
+    let has_failed = failed_step(&tested).is_some();
+    terminal::out(&target.output().text_of(&tested).unwrap_or_else(|| shown(&spec, &tested)));
     Ok(if has_failed { Exit::Error } else { Exit::Passed })
+}
+
+/// The data store of a server.
+async fn current(client: &Client) -> anyhow::Result<Value> {
+    let current = client.resource(Kind::DataStore, "current", Form::Json).await?;
+    let current = current.context("the server has no data store")?;
+    let mut current: Value = answer::document(&current)?;
+    Ok(current["spec"].take())
+}
+
+/// Tests the data store of a server; returns the step that fails, with its message.
+pub(super) async fn trouble(client: &Client) -> anyhow::Result<Option<String>> {
+    let tested = client.connection(&current(client).await?).await?;
+    Ok(failed_step(&tested).map(|(key, name)| {
+        let text = |field: &str| tested[key][field].as_str().filter(|text| !text.is_empty());
+        let parts: Vec<&str> = [Some(*name), text("message"), text("error")].into_iter().flatten().collect();
+        parts.join(": ")
+    }))
+}
+
+/// The step that fails.
+fn failed_step(tested: &Value) -> Option<&'static (&'static str, &'static str)> {
+    STEPS.iter().find(|(key, _)| tested[key]["status"] == "failed")
 }
 
 /// Renders the steps, one on each line.

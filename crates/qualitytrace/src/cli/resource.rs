@@ -20,6 +20,17 @@ use crate::client::resources::{Form, Page};
 use crate::terminal;
 use name::Name;
 
+/// How to do what deleting a data store would mean.
+const GO_BACK: &str =
+    "a server always has one data store; to take spans over OTLP again, apply this file with \
+`qualitytrace apply -f otlp.yaml`:
+
+type: DataStore
+spec:
+  name: OTLP
+  type: otlp
+
+";
 /// Page size when a whole list is requested.
 const MOST: u64 = 1_000;
 
@@ -204,6 +215,9 @@ async fn delete(options: Delete, before: Target) -> anyhow::Result<Exit> {
     let (name, which) = one(options.resource.as_deref(), options.which)?;
     let client = options.target.or(before).client()?;
     let id = which.id(&client, name).await?;
+    if name.kind == Kind::DataStore {
+        terminal::err(GO_BACK);
+    }
     if !client.delete(name.kind, &id).await? {
         bail!("Resource {} with ID {id} not found", name.word);
     }

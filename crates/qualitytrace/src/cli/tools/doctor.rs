@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use qualitytrace_server::server::Server;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::local;
 use crate::cli::Exit;
-use crate::cli::target::{NamedServer, Target};
+use crate::cli::target::{NamedServer, Output, Target};
 use crate::client::Client;
 use crate::terminal::{self, columns, style};
 use probe::Protocol;
@@ -24,8 +24,8 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Checks the exporter settings of this environment (OTEL_*), the ports for OTLP, the server and its \
-database, a span end to end over gRPC and HTTP, and the clocks. Without a configured server, one is started for the test \
+    after_help = "Checks the exporter settings of this environment (OTEL_*), the ports for OTLP, the server with its \
+database and data store, a span end to end over gRPC and HTTP, and the clocks. Without a configured server, one is started for the test \
 span, as `run` does.
 
 Examples:
@@ -79,39 +79,71 @@ impl Finding {
             Status::Doubtful => style::unsure("!"),
             Status::Bad => style::bad("✘"),
         };
-        let mut out = format!("{mark} {} {}\n", columns::padded(self.what, 10), self.text);
-        if !self.next.is_empty() {
-            let next = format!("             → {}\n", self.next);
-            out.push_str(&next);
-        }
-        out
+        let lines = [
+            Some(format!("{mark} {} {}", columns::padded(self.what, 10), self.text)),
+            (!self.next.is_empty()).then(|| format!("             → {}", self.next)),
+        ];
+        let wrapped = |line: String| match style::width() {
+            Some(columns) => columns::wrapped(&line, columns, 15) + "\n",
+            None => line + "\n",
+        };
+        lines.into_iter().flatten().map(wrapped).collect()
+    }
+
+    fn document(&self) -> Value {
+        let status = match self.status {
+            Status::Good => "good",
+            Status::Doubtful => "doubtful",
+            Status::Bad => "bad",
+        };
+        json!({ "status": status, "about": self.what, "text": self.text, "next": self.next })
     }
 }
 
-/// Prints every finding as it is made.
-#[derive(Debug, Default)]
+/// The findings. Those for people are printed as they are made.
+#[derive(Debug)]
 struct Report {
+    output: Output,
     is_bad: bool,
+    findings: Vec<Value>,
 }
 
 impl Report {
+    fn new(output: Output) -> Self {
+        Self { output, is_bad: false, findings: Vec::new() }
+    }
+
     fn add(&mut self, finding: &Finding) {
         self.is_bad |= finding.status == Status::Bad;
-        terminal::out(&finding.lines());
+        self.findings.push(finding.document());
+        if self.output == Output::Pretty {
+            terminal::out(&finding.lines());
+        }
+    }
+
+    fn end(self) -> Exit {
+        terminal::out(&self.output.text_of(&Value::from(self.findings)).unwrap_or_default());
+        if self.is_bad { Exit::Error } else { Exit::Passed }
     }
 }
 
 /// Checks everything.
 pub(crate) async fn doctor(options: Options, before: Target) -> anyhow::Result<Exit> {
-    let mut report = Report::default();
-    for finding in exporter::findings(|name| std::env::var(name).ok().filter(|value| !value.is_empty())) {
+    let target = options.target.or(before);
+    let mut report = Report::new(target.output());
+    for finding in exporter::findings(variable) {
         report.add(&finding);
     }
-    match options.target.or(before).named_client()? {
+    match target.named_client()? {
         Some(named) => of_server(&named, &mut report).await,
         None => of_local(&options.local, &mut report).await?,
     }
-    Ok(if report.is_bad { Exit::Error } else { Exit::Passed })
+    Ok(report.end())
+}
+
+/// A variable of the environment; an empty one counts as unset.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Checks a server that is configured.
@@ -130,6 +162,9 @@ async fn of_server(named: &NamedServer, report: &mut Report) {
     };
     report.add(&version(client.base(), info["version"].as_str().unwrap_or_default()));
     report.add(&database(&client, &info).await);
+    if let Some(finding) = data_store(&client, &info).await {
+        report.add(&finding);
+    }
     let otlp = &info["otlp"];
     if otlp["enabled"] == false {
         let next = "enable it with `otlpServer.enabled`, or configure a data store that it reads from";
@@ -142,6 +177,11 @@ async fn of_server(named: &NamedServer, report: &mut Report) {
         return report.add(&Finding::doubtful("otlp", text, next));
     }
     let host = host_of(client.base());
+    let ports = ["grpc", "http", "main"].iter().filter_map(|key| port_of(otlp[*key].as_str()?));
+    let ports: Vec<u16> = ports.collect();
+    if let Some(finding) = exporter::destination(variable, &host, &ports) {
+        report.add(&finding);
+    }
     let address = |key: &str| otlp[key].as_str().and_then(|text| at_host(&host, text));
     for (protocol, key) in [(Protocol::Grpc, "grpc"), (Protocol::Http, "http")] {
         let Some(endpoint) = address(key).or_else(|| address("main")) else { continue };
@@ -155,6 +195,10 @@ async fn of_local(options: &local::Options, report: &mut Report) -> anyhow::Resu
     let next = "`run` and `trace tail` start a server of their own; `qualitytrace configure` names one";
     report.add(&Finding::good("server", format!("none is configured; {next}")));
     let mut wanted = options.addresses();
+    let ports: Vec<u16> = wanted.iter().flatten().map(SocketAddr::port).filter(|port| *port != 0).collect();
+    if let Some(finding) = exporter::destination(variable, "localhost", &ports) {
+        report.add(&finding);
+    }
     for (address, protocol) in wanted.iter_mut().zip([Protocol::Grpc, Protocol::Http]) {
         let Some(at) = *address else { continue };
         let finding = port(at, protocol);
@@ -215,6 +259,25 @@ async fn database(client: &Client, info: &Value) -> Finding {
     }
 }
 
+/// Whether the data store that the server reads traces from answers; `None` for one that is not queried.
+async fn data_store(client: &Client, info: &Value) -> Option<Finding> {
+    let kind = info["dataStore"]["type"].as_str().filter(|kind| *kind != "otlp")?;
+    Some(match tokio::time::timeout(PATIENCE, crate::cli::data_store::trouble(client)).await {
+        Ok(Ok(None)) => Finding::good("data store", format!("{kind} answers")),
+        Ok(Ok(Some(why))) => Finding::bad(
+            "data store",
+            format!("{kind} cannot be queried: {why}"),
+            "`qualitytrace datastore test` shows each step, `qualitytrace get datastore current` its settings",
+        ),
+        Ok(Err(error)) => Finding::bad("data store", format!("{error:#}"), "look at the server's log"),
+        Err(_) => Finding::bad(
+            "data store",
+            format!("{kind} does not answer within {PATIENCE:?}"),
+            "look whether it runs, and for a firewall in between",
+        ),
+    })
+}
+
 /// Compares the clock of the server, as its answers tell it, with that of this machine.
 async fn clock(client: &Client) -> Finding {
     let asked = Instant::now();
@@ -237,6 +300,10 @@ fn host_of(base: &str) -> String {
 
 /// The endpoint at the port of a listener, on the host that this machine reaches it by.
 fn at_host(host: &str, listener: &str) -> Option<String> {
-    let port = listener.rsplit_once(':')?.1;
-    Some(format!("http://{host}:{port}"))
+    Some(format!("http://{host}:{}", port_of(listener)?))
+}
+
+/// The port of a listener.
+fn port_of(listener: &str) -> Option<u16> {
+    listener.rsplit_once(':')?.1.parse().ok()
 }

@@ -46,6 +46,38 @@ fn each_trouble_has_a_next_step() {
 }
 
 #[tokio::test]
+async fn a_dead_data_store_and_a_wrong_port_are_found() {
+    let server = Served::start(program(), "sqlite::memory:", &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let url = server.url("");
+    let store = "type: DataStore\nspec:\n  name: Jaeger\n  type: jaeger\n  jaeger:\n    endpoint: 127.0.0.1:1\n    \
+                 tls:\n      insecure: true\n";
+    std::fs::write(folder.path().join("jaeger.yaml"), store).unwrap();
+    let applied = run(folder.path(), &["apply", "-f", "jaeger.yaml", "-s", &url]);
+    assert_eq!(applied.status.code(), Some(0), "{}", stderr(&applied));
+    let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")];
+    let found = run_with(folder.path(), &variables, &["doctor", "-s", &url]);
+    let text = stdout(&found);
+    assert_eq!(found.status.code(), Some(1), "{text}");
+    assert!(text.contains("✘ data store jaeger cannot be queried"), "{text}");
+    assert!(text.contains("! exporter") && text.contains("port 9 is none of those"), "{text}");
+    let kept = run(folder.path(), &["delete", "datastore", "--id", "current", "-s", &url]);
+    assert_eq!(kept.status.code(), Some(1));
+    let said = stderr(&kept);
+    assert!(said.contains("  type: otlp\n") && said.contains("qualitytrace apply -f otlp.yaml"), "{said}");
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_named_as_such() {
+    let server = Served::start(program(), "sqlite::memory:", &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let plain = server.url("");
+    let asked = run(folder.path(), &["ready", "-s", &plain.replace("http://", "https://")]);
+    assert_eq!(asked.status.code(), Some(1));
+    assert!(stderr(&asked).contains(&format!("answers without TLS; write {plain}")), "{}", stderr(&asked));
+}
+
+#[tokio::test]
 async fn ready_answers_with_its_exit_code() {
     let server = Served::start(program(), "sqlite::memory:", &[]).await;
     let folder = tempfile::tempdir().unwrap();

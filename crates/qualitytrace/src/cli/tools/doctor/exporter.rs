@@ -52,13 +52,41 @@ pub(super) fn findings(variable: impl Fn(&str) -> Option<String>) -> Vec<Finding
     found
 }
 
+/// Whether spans go to one of the ports at which the server at `host` takes them; `None` where that cannot be told.
+pub(super) fn destination(
+    variable: impl Fn(&str) -> Option<String>,
+    host: &str,
+    ports: &[u16],
+) -> Option<Finding> {
+    let (name, endpoint) = setting(&variable, "ENDPOINT")?;
+    let url = reqwest::Url::parse(&endpoint).ok().filter(|_| endpoint.contains("://"))?;
+    let is_local = |host: &str| matches!(host, "localhost" | "127.0.0.1" | "[::1]" | "0.0.0.0");
+    let named = url.host_str()?;
+    let is_same = named == host || is_local(named) && is_local(host);
+    let port = url.port_or_known_default()?;
+    if !is_same || ports.is_empty() || ports.contains(&port) {
+        return None;
+    }
+    let known: Vec<String> = ports.iter().map(ToString::to_string).collect();
+    let text = format!(
+        "{name} is {}, and port {port} is none of those that take spans for tests: {}",
+        without_password(&endpoint),
+        known.join(", ")
+    );
+    let next = format!("send spans to http://{named}:{}, or let a Collector there pass them on", ports[0]);
+    Some(Finding::doubtful(WHAT, text, next))
+}
+
+/// The variable of exporters that counts for spans, by the rest of its name.
+fn setting(variable: &impl Fn(&str) -> Option<String>, rest: &str) -> Option<(String, String)> {
+    let name = format!("OTEL_EXPORTER_OTLP_TRACES_{rest}");
+    let general = format!("OTEL_EXPORTER_OTLP_{rest}");
+    variable(&name).map(|value| (name, value)).or_else(|| Some((general.clone(), variable(&general)?)))
+}
+
 /// Whether the endpoint fits the protocol.
 fn endpoint(variable: &impl Fn(&str) -> Option<String>) -> Finding {
-    let of = |rest: &str| {
-        let name = format!("OTEL_EXPORTER_OTLP_TRACES_{rest}");
-        let general = format!("OTEL_EXPORTER_OTLP_{rest}");
-        variable(&name).map(|value| (name, value)).or_else(|| Some((general.clone(), variable(&general)?)))
-    };
+    let of = |rest: &str| setting(variable, rest);
     let Some((name, endpoint)) = of("ENDPOINT") else {
         let text = "no endpoint is set in this environment: exporters send to localhost:4317 or 4318";
         return Finding::good(WHAT, text);
@@ -112,12 +140,16 @@ fn endpoint(variable: &impl Fn(&str) -> Option<String>) -> Finding {
 
 /// Whether all spans are kept.
 fn sampler(variable: &impl Fn(&str) -> Option<String>) -> Option<Finding> {
-    let sampler = variable("OTEL_TRACES_SAMPLER")?;
+    let sampler = variable("OTEL_TRACES_SAMPLER")?.to_ascii_lowercase();
     let ratio = variable("OTEL_TRACES_SAMPLER_ARG").and_then(|ratio| ratio.parse::<f64>().ok());
     let next = "set OTEL_TRACES_SAMPLER=parentbased_always_on: tests mark their traces as sampled";
     match (sampler.as_str(), ratio) {
         ("always_off", _) => {
             Some(Finding::bad(WHAT, "OTEL_TRACES_SAMPLER is `always_off`: no span is kept", next))
+        }
+        ("parentbased_always_off", _) => {
+            let text = "OTEL_TRACES_SAMPLER is `parentbased_always_off`: a service that ignores `traceparent` keeps no span";
+            Some(Finding::doubtful(WHAT, text, next))
         }
         ("traceidratio", Some(ratio)) if ratio < 1.0 => {
             let text = format!("OTEL_TRACES_SAMPLER keeps {ratio} of all traces, whatever a test asks for");
@@ -165,6 +197,8 @@ mod tests {
         check(&[("OTEL_TRACES_EXPORTER", "console")], &[(Status::Bad, "`console`"), quiet]);
         check(&[("OTEL_TRACES_EXPORTER", "console, otlp")], &[quiet]);
         check(&[("OTEL_TRACES_SAMPLER", "always_off")], &[quiet, (Status::Bad, "always_off")]);
+        check(&[("OTEL_TRACES_SAMPLER", "Always_Off")], &[quiet, (Status::Bad, "always_off")]);
+        check(&[("OTEL_TRACES_SAMPLER", "parentbased_always_off")], &[quiet, (Status::Doubtful, "ignores")]);
         let sampled = [("OTEL_TRACES_SAMPLER", "traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", "0.1")];
         check(&sampled, &[quiet, (Status::Bad, "0.1")]);
         check(&[("OTEL_PROPAGATORS", "b3")], &[quiet, (Status::Bad, "b3")]);
@@ -186,6 +220,20 @@ mod tests {
         check(&[of_traces("http://localhost:4318/v1/traces")], &[(Status::Good, "/v1/traces")]);
         let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
         check(&[of_traces("http://localhost:4317"), grpc], &[(Status::Good, "4317")]);
+    }
+
+    #[test]
+    fn spans_should_go_to_a_port_of_the_server() {
+        let told = |address: &str, host: &str| {
+            let value = |name: &str| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| address.to_owned());
+            destination(value, host, &[4317, 4318]).map(|found| (found.status, found.next))
+        };
+        let next = "send spans to http://localhost:4317, or let a Collector there pass them on";
+        assert_eq!(told("http://localhost:9999", "127.0.0.1"), Some((Status::Doubtful, next.to_owned())));
+        assert_eq!(told("http://localhost:4318", "127.0.0.1"), None);
+        // Another machine may have a Collector.
+        assert_eq!(told("http://collector:9999", "127.0.0.1"), None);
+        assert!(told("http://shop:80", "shop").is_some());
     }
 
     #[test]
