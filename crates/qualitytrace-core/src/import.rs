@@ -5,9 +5,10 @@
 //! Each definition is read back before it is returned.
 //!
 //! Each tool is one module. They share `template` (texts with variables), `name`, `collection` (what was found so far),
-//! `document` (JSON and YAML) and `http` (parts of requests).
+//! `document` (JSON and YAML), `http` (parts of requests) and `credentials`.
 
 mod collection;
+mod credentials;
 mod curl;
 mod document;
 mod har;
@@ -78,11 +79,34 @@ pub enum ImportError {
     Exceeded(#[from] Exceeded),
 }
 
+/// What definitions are made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Purpose {
+    /// A text that is edited and stored: a request as it is.
+    #[default]
+    Draft,
+    /// Files that are kept and shared: credentials are variables, captures make a suite, and each test asserts a status.
+    Files {
+        /// The status that the only request was answered with, if it was sent.
+        status: Option<u64>,
+    },
+}
+
 /// Makes definitions of the requests in a text; without `tool`, its layout decides.
 pub fn import(tool: Option<Tool>, text: &str, budget: &Budget) -> Result<Imported, ImportError> {
+    import_for(Purpose::Draft, tool, text, budget)
+}
+
+/// The same for a purpose.
+pub fn import_for(
+    purpose: Purpose,
+    tool: Option<Tool>,
+    text: &str,
+    budget: &Budget,
+) -> Result<Imported, ImportError> {
     budget.read(text.len())?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut found = Collection::new(budget);
+    let mut found = Collection::new(purpose, budget);
     let tool = match tool {
         Some(tool) => tool,
         None => detected(text).ok_or(ImportError::Unknown)?,

@@ -3,11 +3,14 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use super::http::{no_error_spec, status_spec};
 use super::name::{shortened, variable_name};
-use super::{Definition, ImportError, Imported};
+use super::{Definition, ImportError, Imported, Purpose};
 use crate::budget::{Budget, Exceeded};
 use crate::definition::trigger::{Body, Trigger};
-use crate::definition::{Format, Resource, Test, Variable, VariableSet, read, to_json, to_yaml};
+use crate::definition::{
+    Format, Resource, Step, Test, TestSuite, Variable, VariableSet, read, to_json, to_yaml,
+};
 
 /// Maximum number of tests of one import.
 const MAX_TESTS: usize = 1_000;
@@ -21,6 +24,7 @@ const MAX_VARIABLES: usize = 1_000;
 /// The definitions and warnings of an import.
 pub(super) struct Collection<'b> {
     pub(super) budget: &'b Budget,
+    purpose: Purpose,
     definitions: Vec<Definition>,
     bytes: usize,
     warnings: Vec<String>,
@@ -29,12 +33,15 @@ pub(super) struct Collection<'b> {
     left_out: usize,
     variables: Vec<Variable>,
     known_variables: HashSet<String>,
+    /// The ids of tests that need one another's outputs, in order.
+    steps: Vec<String>,
 }
 
 impl<'b> Collection<'b> {
-    pub(super) fn new(budget: &'b Budget) -> Self {
+    pub(super) fn new(purpose: Purpose, budget: &'b Budget) -> Self {
         Self {
             budget,
+            purpose,
             definitions: Vec::new(),
             bytes: 0,
             warnings: Vec::new(),
@@ -43,7 +50,13 @@ impl<'b> Collection<'b> {
             left_out: 0,
             variables: Vec::new(),
             known_variables: HashSet::new(),
+            steps: Vec::new(),
         }
+    }
+
+    /// Whether the definitions become files.
+    pub(super) const fn makes_files(&self) -> bool {
+        matches!(self.purpose, Purpose::Files { .. })
     }
 
     /// Adds a warning, once.
@@ -74,8 +87,35 @@ impl<'b> Collection<'b> {
         {
             http.body = Body::default();
         }
+        if let Purpose::Files { status } = self.purpose
+            && test.specs.is_empty()
+        {
+            test.specs.push(status.map_or_else(no_error_spec, status_spec));
+        }
         let name = test.name.clone();
         self.add(&name, &Resource::Test(test))
+    }
+
+    /// Adds a test that may need the outputs of those before it. In files, they are steps of a suite.
+    pub(super) fn step(&mut self, mut test: Test) -> Result<(), Exceeded> {
+        if self.makes_files() {
+            let id = id_of(&test.name, &self.steps);
+            self.steps.push(id.clone());
+            test.id = Some(id);
+        }
+        self.test(test)
+    }
+
+    /// Adds a secret variable and returns its name: another one, if it is taken by another value.
+    pub(super) fn secret(&mut self, name: &str, value: &str) -> String {
+        let names = std::iter::once(name.to_owned()).chain((2..).map(|number| format!("{name}_{number}")));
+        let is_free = |key: &String| {
+            let known = self.variables.iter().find(|known| known.key == *key);
+            known.map_or(!self.known_variables.contains(key), |known| known.value.value == value)
+        };
+        let name = names.into_iter().find(is_free).unwrap_or_default();
+        self.variable(&name, value, true);
+        name
     }
 
     /// Adds a variable with a value; the first value counts.
@@ -89,6 +129,13 @@ impl<'b> Collection<'b> {
     pub(super) fn finish(mut self) -> Result<Imported, ImportError> {
         if self.definitions.is_empty() {
             return Err(ImportError::Empty);
+        }
+        if self.steps.len() > 1 {
+            let name = "The requests in their order";
+            let step = |id: String| Step { test: id.into(), ..Step::default() };
+            let steps = std::mem::take(&mut self.steps).into_iter().map(step).collect();
+            let suite = TestSuite { name: name.to_owned(), steps, ..TestSuite::default() };
+            self.add(name, &Resource::TestSuite(suite))?;
         }
         if !self.variables.is_empty() {
             let values = std::mem::take(&mut self.variables);
@@ -132,6 +179,18 @@ impl<'b> Collection<'b> {
         }
         Ok(())
     }
+}
+
+/// The id of a test, made of its name; none of the known ones.
+fn id_of(name: &str, known: &[String]) -> String {
+    let words: Vec<String> = name
+        .split(|letter: char| !letter.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    let id = if words.is_empty() { "request".to_owned() } else { words.join("-") };
+    let numbered = (2..).map(|number| format!("{id}-{number}"));
+    std::iter::once(id.clone()).chain(numbered).find(|id| !known.contains(id)).unwrap_or_default()
 }
 
 /// Whether a form has no fields: a definition cannot say that.

@@ -5,6 +5,7 @@ mod shell;
 
 use super::ImportError;
 use super::collection::Collection;
+use super::credentials;
 use super::http::{
     add_query, basic, bearer, has_header, header, name_of, path_of, plain_header, test, text_body,
     warn_of_file,
@@ -195,7 +196,7 @@ impl Command {
                 continue;
             }
             add_query(&mut url, query.clone());
-            let http = Http {
+            let mut http = Http {
                 url: url.written().into(),
                 method: method.clone().into(),
                 headers: self.headers.clone(),
@@ -212,6 +213,7 @@ impl Command {
                 proxy: self.proxy.written().into(),
                 timeout: None,
             };
+            credentials::move_out(&mut http, found);
             found.test(test(name_of(&method, &url.written()), http))?;
         }
         Ok(())

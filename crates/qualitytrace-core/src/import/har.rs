@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::ImportError;
 use super::collection::Collection;
+use super::credentials;
 use super::document::{json, list, text};
 use super::http::{
     has_header, is_sent, name_of, path_of, plain_header, status_spec, test, text_body, warn_of_file,
@@ -53,6 +54,7 @@ pub(super) fn import(source: &str, found: &mut Collection<'_>) -> Result<(), Imp
         if !cookies.is_empty() && !has_header(&http.headers, "cookie") {
             http.headers.push(plain_header("Cookie", &cookies.join("; ")));
         }
+        credentials::move_out(&mut http, found);
         let mut test = test(name_of(method, url), http);
         let status = entry["response"]["status"].as_u64().filter(|status| *status > 0);
         test.specs.extend(status.map(status_spec));

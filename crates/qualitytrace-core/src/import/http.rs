@@ -136,3 +136,8 @@ pub(super) fn status_spec(status: u64) -> Spec {
         vec![format!("attr:{RESPONSE_STATUS} = {status}")],
     )
 }
+
+/// The spec that the answer is no error.
+pub(super) fn no_error_spec() -> Spec {
+    answer_spec("The answer is no error", vec![format!("attr:{RESPONSE_STATUS} < 400")])
+}

@@ -23,6 +23,7 @@ pub(super) fn is_request(line: &str) -> bool {
 }
 
 pub(super) fn import(text: &str, found: &mut Collection<'_>) -> Result<(), ImportError> {
+    let has_captures = text.lines().any(|line| Section::named(line) == Some(Section::Captures));
     let mut lines = Lines::new(text);
     while let Some(line) = lines.next_solid() {
         found.budget.work(1)?;
@@ -41,7 +42,7 @@ pub(super) fn import(text: &str, found: &mut Collection<'_>) -> Result<(), Impor
             continue;
         }
         let test = Entry::read(line, &mut lines, found).finish(found);
-        found.test(test)?;
+        if has_captures { found.step(test)? } else { found.test(test)? }
     }
     Ok(())
 }

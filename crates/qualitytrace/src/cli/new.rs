@@ -2,16 +2,24 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use qualitytrace_core::budget::Budget;
-use qualitytrace_core::import::{self, Imported, Tool};
+use qualitytrace_core::definition::{Format, formatted};
+use qualitytrace_core::import::{self, Imported, Purpose, Tool};
+use reqwest::redirect::Policy;
 
 use super::Exit;
 use super::files::regular;
 use super::target::Target;
 use crate::terminal;
+
+/// How long an address may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The status that is asserted of an address that did not answer.
+const USUAL_STATUS: u64 = 200;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -20,7 +28,8 @@ use crate::terminal;
   qualitytrace new openapi.yaml --out tests/
   qualitytrace new --trace 4bf92f3577b34da6a3ce929d0e0e4736 -s http://localhost:11633")]
 pub(crate) struct Options {
-    /// An address, a curl command, or a file: `OpenAPI`, HAR, a Postman collection, hurl
+    /// An address, which is asked once for its status; a curl command; or a file: `OpenAPI`, HAR, a Postman collection,
+    /// hurl
     #[arg(value_name = "URL|COMMAND|FILE", required_unless_present = "trace")]
     from: Option<String>,
     /// Trace of the server to make a test of; it satisfies the test
@@ -35,13 +44,21 @@ pub(crate) struct Options {
 
 /// Writes definitions of what was given.
 pub(crate) async fn new(options: Options, before: Target) -> anyhow::Result<Exit> {
+    if options.target.output.or(before.output).is_some() {
+        bail!("`new` writes YAML; --out FILE names a file for it");
+    }
     let definitions = match &options.trace {
         Some(id) => {
             let text = options.target.clone().or(before).client()?.test_of_trace(id).await?;
             vec![(format!("trace-{id}"), text)]
         }
-        None => imported(options.from.as_deref().unwrap_or_default())?,
+        None => imported(options.from.as_deref().unwrap_or_default()).await?,
     };
+    // As `fmt` has it. What it leaves alone stays as it is.
+    let definitions: Vec<(String, String)> = definitions
+        .into_iter()
+        .map(|(name, text)| (name, formatted(&text, Format::Yaml).unwrap_or(text)))
+        .collect();
     match &options.out {
         None => {
             let texts: Vec<&str> = definitions.iter().map(|(_, text)| text.trim_end()).collect();
@@ -52,20 +69,60 @@ pub(crate) async fn new(options: Options, before: Target) -> anyhow::Result<Exit
     Ok(Exit::Passed)
 }
 
-fn imported(from: &str) -> anyhow::Result<Vec<(String, String)>> {
+async fn imported(from: &str) -> anyhow::Result<Vec<(String, String)>> {
+    let mut status = None;
     let (text, tool) = if from.starts_with("http://") || from.starts_with("https://") {
+        status = Some(status_of(from).await);
         (format!("curl '{}'", from.replace('\'', "'\\''")), Some(Tool::Curl))
     } else if from.starts_with("curl ") {
         (from.to_owned(), Some(Tool::Curl))
     } else {
-        let text = regular::read_text(Path::new(from)).with_context(|| format!("failed to read {from}"))?;
+        let text = regular::read_text(Path::new(from)).with_context(|| {
+            if looks_like_address(from) {
+                format!("there is no file {from}; for an address, write http://{from}")
+            } else {
+                format!("failed to read {from}")
+            }
+        })?;
         (text, None)
     };
-    let Imported { definitions, warnings } = import::import(tool, &text, &Budget::default())?;
+    let purpose = Purpose::Files { status };
+    let Imported { definitions, warnings } = import::import_for(purpose, tool, &text, &Budget::default())?;
     for warning in warnings {
         terminal::err(&format!("{} {warning}\n", terminal::style::unsure("warning:")));
     }
     Ok(definitions.into_iter().map(|definition| (definition.name, definition.text)).collect())
+}
+
+/// Whether a text that is no file was meant as an address without its scheme.
+fn looks_like_address(text: &str) -> bool {
+    let host = text.split('/').next().unwrap_or_default();
+    host == "localhost" || host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+}
+
+/// The status that an address answers with, which the test asserts; 200 if it does not answer.
+async fn status_of(url: &str) -> u64 {
+    // Fails when a provider is installed already, which is fine.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().timeout(ANSWER_TIMEOUT).redirect(Policy::none()).build();
+    let answer = match client {
+        Ok(client) => client.get(url).send().await,
+        Err(error) => Err(error),
+    };
+    match answer {
+        Ok(answer) => {
+            let status = answer.status();
+            terminal::err(&format!("{url} answered {}, which the test asserts\n", status.as_u16()));
+            status.as_u16().into()
+        }
+        Err(_) => {
+            terminal::err(&format!(
+                "{} {url} did not answer, so the test asserts status {USUAL_STATUS}; change it if another is right\n",
+                terminal::style::unsure("warning:")
+            ));
+            USUAL_STATUS
+        }
+    }
 }
 
 /// Writes all into a file, or each into a file of a folder, which is made if it is not there. What is there is not

@@ -14,6 +14,7 @@ mod data_stores;
 mod declarative;
 mod demo;
 mod deploy;
+mod drafts;
 #[cfg(target_os = "linux")]
 mod durability;
 mod escapes;
