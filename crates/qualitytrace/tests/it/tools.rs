@@ -3,6 +3,7 @@
 mod checking;
 mod collected;
 mod doctor;
+mod formats;
 mod layout;
 mod lsp;
 mod schema;
