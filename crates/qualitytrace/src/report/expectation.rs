@@ -38,7 +38,7 @@ mod tests {
             ("attr:tracetest.span.duration < 1s", "1s", "< 1s"),
             ("attr:a != \"x\"", "x", "!= x"),
             ("attr:a contains \"x\"", "x", "contains x"),
-            ("attr:a in [1, 2]", "[1,2]", "one of [1,2]"),
+            ("attr:a is one of [1, 2]", "[1,2]", "one of [1,2]"),
             ("attr:a exists", "", "a value"),
             ("within 2s of span[]", "2s", "<= 2s"),
             ("attr:a <", "1", "1"),
