@@ -7,6 +7,7 @@
 //! Each tool is one module. They share `template` (texts with variables), `name`, `collection` (what was found so far),
 //! `document` (JSON and YAML), `http` (parts of requests) and `credentials`.
 
+mod answer;
 mod collection;
 mod credentials;
 mod curl;

@@ -12,14 +12,14 @@ mod near;
 mod outcome;
 mod output;
 mod possible;
-mod services;
 mod sources;
+mod unknown_service;
 
 pub use alias::Alias;
 pub use compiled::{Compiled, CompiledAssertion, CompiledOutput, CompiledSpec};
 pub use near::{FailedCondition, NearMiss, nearest_misses};
 pub use outcome::{AssertionResult, Failure, Outcome, OutputResult, Remedy, SpanResult, SpecResult, Verdict};
-pub use services::UnknownService;
+pub use unknown_service::UnknownService;
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::http::{no_error_spec, status_spec};
+use super::answer::{no_error_spec, status_spec};
 use super::name::{shortened, variable_name};
 use super::{Definition, ImportError, Imported, Purpose};
 use crate::budget::{Budget, Exceeded};

@@ -3,12 +3,11 @@
 use serde_json::Value;
 
 use super::ImportError;
+use super::answer::status_spec;
 use super::collection::Collection;
 use super::credentials;
 use super::document::{json, list, text};
-use super::http::{
-    has_header, is_sent, name_of, path_of, plain_header, status_spec, test, text_body, warn_of_file,
-};
+use super::http::{has_header, is_sent, name_of, path_of, plain_header, test, text_body, warn_of_file};
 use super::template::Template;
 use crate::definition::trigger::{Body, Http, Part, Redirects};
 

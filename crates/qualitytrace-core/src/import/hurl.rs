@@ -4,11 +4,9 @@ mod assert;
 mod body;
 
 use super::ImportError;
+use super::answer::{answer_spec, trigger_selector};
 use super::collection::Collection;
-use super::http::{
-    add_query, answer_spec, basic, has_header, header, name_of, parameter, plain_header, test,
-    trigger_selector,
-};
+use super::http::{add_query, basic, has_header, header, name_of, parameter, plain_header, test};
 use super::name::shortened;
 use super::template::Template;
 use crate::definition::trigger::{Body, Header, Http, HttpVersion, Part, Redirects};

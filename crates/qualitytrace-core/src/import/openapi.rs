@@ -5,11 +5,10 @@ mod example;
 use serde_json::Value;
 
 use super::ImportError;
+use super::answer::{answer_spec, status_spec};
 use super::collection::Collection;
 use super::document::{json_or_yaml, list, scalar, text};
-use super::http::{
-    add_query, answer_spec, bearer, header, parameter, plain_header, status_spec, test, text_body,
-};
+use super::http::{add_query, bearer, header, parameter, plain_header, test, text_body};
 use super::name::shortened;
 use super::template::Template;
 use crate::definition::trigger::{ApiKeyLocation, Auth, Body, Header, Http, Part};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::services::listed;
+use super::unknown_service::listed;
 use super::{Alias, AssertionResult, Outcome};
 use crate::lang::ast::{Assertion, ExprKind};
 use crate::lang::diagnostic::nearest;
