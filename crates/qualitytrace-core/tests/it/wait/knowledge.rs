@@ -123,6 +123,30 @@ fn knowledge_survives_the_file() {
 }
 
 #[test]
+fn a_missed_message_is_kept_once_all_consumers_have_delivered() {
+    let send = "shop/producer/send messaging.system=kafka messaging.destination.name=orders";
+    let consumed = |run: u64| {
+        let message = 10 + 2 * run;
+        format!(
+            "20 {message}<2 {send} end=10
+            20 {}<{message} worker/consumer/process end=15
+            20 2<1 shop/server/POST end=19",
+            message + 1
+        )
+    };
+    let missed = format!(
+        "20 3<2 {send} end=10
+        20 4<2 {send} end=11
+        20 2<1 shop/server/POST end=19
+        120 5<4 worker/consumer/process end=110"
+    );
+    let runs: Vec<String> = (0..20).map(consumed).chain([missed]).collect();
+    let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
+    let learned: serde_json::Value = serde_json::from_str(&learn(&runs).to_json()).expect("it is JSON");
+    assert_eq!(learned["addresses"]["orders"]["calls"], format!("{}-+", "+".repeat(20)));
+}
+
+#[test]
 fn a_file_that_is_no_knowledge_is_refused_with_the_reason() {
     let order = r#"{"version":1,"tests":{"t":{"runs":1,"spans":[
         {"below":0,"service":"a","kind":"server","name":"n","each":1,"most":1}]}}}"#;
