@@ -160,7 +160,9 @@ async fn variables_of_the_environment_are_expanded_and_never_shown_or_written() 
 async fn the_body_of_a_request_is_no_definition() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    std::fs::write(here.join("t.yaml"), refused(&format!("http://127.0.0.1:{}", port()))).unwrap();
+    let specs = "  specs:\n  - assertions: [attr:tracetest.selected_spans.count = 1]\n";
+    let test = refused(&format!("http://127.0.0.1:{}", port())) + specs;
+    std::fs::write(here.join("t.yaml"), test).unwrap();
     std::fs::write(here.join("body.json"), r#"{"type": "order", "items": []}"#).unwrap();
     let (code, out, err) = run(here, "check .", &[]).await;
     assert_eq!((code, out.as_str()), (Some(0), "✔ ./t.yaml\n"));
