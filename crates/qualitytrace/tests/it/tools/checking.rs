@@ -10,7 +10,8 @@ use super::{apart, run, stderr, stdout};
 use crate::program;
 
 const GOOD: &str = "type: Test\nspec:\n  id: a\n  name: A\n  trigger:\n    type: http\n    httpRequest:\n      \
-                    method: GET\n      url: http://localhost\n";
+                    method: GET\n      url: http://localhost\n  specs:\n    - selector: span[]\n      \
+                    assertions:\n        - attr:tracetest.selected_spans.count = 1\n";
 const BAD: &str =
     "type: Test\nspec:\n  name: B\n  specs:\n  - selector: span[\n    assertions:\n    - attr:a = 1\n";
 
