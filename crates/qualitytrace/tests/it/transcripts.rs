@@ -8,6 +8,7 @@ mod replay;
 
 #[tokio::test]
 async fn recorded_command_lines_give_the_same() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let summary = replay::run(program(), &replay::own_recordings()).await;
     assert!(summary.different.is_empty(), "{}", summary.render());
 }
