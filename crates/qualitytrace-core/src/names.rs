@@ -7,7 +7,7 @@ mod values;
 
 use std::borrow::Cow;
 
-pub(crate) use values::{converted, current_value};
+pub(crate) use values::{converted, current_value, grpc_number};
 
 /// The span of the trigger itself: the root of every tested trace.
 pub const TRIGGER_SPAN: &str = "Tracetest trigger";

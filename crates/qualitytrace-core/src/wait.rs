@@ -385,11 +385,8 @@ impl Windows {
         // A server that listens and receives nothing at all has no reason to expect spans of this system.
         let is_silent = register.listening_since().is_some() && !register.has_heard_anyone();
         let latest = register.largest_lag();
-        let rootless = if is_silent || run.is_answered_elsewhere() {
-            deadline.min(answered_at + settle.max(latest + latest / 4))
-        } else {
-            deadline
-        };
+        let rootless =
+            if is_silent { deadline.min(answered_at + settle.max(latest + latest / 4)) } else { deadline };
         Self {
             quiet: (run.history().quiet(policy).saturating_add(overtaking))
                 .min(policy.settle.max(policy.quiet)),

@@ -20,22 +20,12 @@ type Edit = (Range<usize>, String);
 
 /// Returns a selector in the current conventions; a text that does not parse stays as it is.
 pub fn modern_selector(text: &str) -> String {
-    let parsed = parse_selector(text);
-    let mut edits = Vec::new();
-    if parsed.is_valid() {
-        in_selector(text, &parsed.tree, &mut edits);
-    }
-    applied(text, edits)
+    rewritten(text, &parse_selector(text), |tree, edits| in_selector(text, tree, edits))
 }
 
 /// Returns an expression in the current conventions; a text that does not parse stays as it is.
 pub fn modern_expression(text: &str) -> String {
-    let parsed = parse_expression(text);
-    let mut edits = Vec::new();
-    if parsed.is_valid() {
-        in_expression(text, &parsed.tree, &mut edits);
-    }
-    applied(text, edits)
+    rewritten(text, &parse_expression(text), |tree, edits| in_expression(text, tree, edits))
 }
 
 /// Returns the assertions of one spec in the current conventions. They are rewritten together, because the service and
@@ -47,16 +37,17 @@ pub fn modern_assertions<'t>(texts: impl IntoIterator<Item = &'t str>) -> Vec<St
         || parsed.iter().filter(|(_, parsed)| parsed.is_valid()).map(|(_, parsed)| &parsed.tree.claim);
     let service = claims().find_map(|claim| equals(claim, SERVICE)).map(ToOwned::to_owned);
     let rewrite = |(text, parsed): &(&str, Parsed<Assertion>)| {
-        let mut edits = Vec::new();
-        if parsed.is_valid() {
-            in_claim(text, &parsed.tree.claim, service.as_deref(), &mut edits);
-        }
-        applied(text, edits)
+        rewritten(text, parsed, |tree, edits| in_claim(text, &tree.claim, service.as_deref(), edits))
     };
     parsed.iter().map(rewrite).collect()
 }
 
-fn applied(text: &str, mut edits: Vec<Edit>) -> String {
+/// Applies the edits that are found in the tree of a text.
+fn rewritten<T>(text: &str, parsed: &Parsed<T>, find: impl FnOnce(&T, &mut Vec<Edit>)) -> String {
+    let mut edits = Vec::new();
+    if parsed.is_valid() {
+        find(&parsed.tree, &mut edits);
+    }
     edits.sort_by_key(|(place, _)| std::cmp::Reverse(place.start));
     let mut text = text.to_owned();
     for (place, new) in edits {

@@ -77,7 +77,8 @@ fn grpc_name(number: &str) -> Option<&'static str> {
     GRPC_CODES.get(number.parse::<usize>().ok()?).copied()
 }
 
-fn grpc_number(name: &str) -> Option<i64> {
+/// The number of a code of gRPC.
+pub(crate) fn grpc_number(name: &str) -> Option<i64> {
     GRPC_CODES.iter().position(|code| *code == name).and_then(|at| i64::try_from(at).ok())
 }
 

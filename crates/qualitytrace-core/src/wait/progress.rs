@@ -48,8 +48,8 @@ pub struct Progress {
     is_trigger_observed: bool,
     sent_at: Option<Timestamp>,
     answered_at: Option<Timestamp>,
-    /// Whether a span answers the trigger in a trace of its own.
-    is_answered_elsewhere: bool,
+    /// The service of a span that answers the trigger in a trace of its own.
+    answered_elsewhere: Option<Arc<str>>,
     history: Arc<History>,
     arrivals: Vec<Arrival>,
     by_id: HashMap<SpanId, usize>,
@@ -158,7 +158,7 @@ impl Progress {
             history,
             last_arrival: None,
             resumed_at: None,
-            is_answered_elsewhere: false,
+            answered_elsewhere: None,
             processes: Vec::new(),
             resources: Vec::new(),
             leaves: BTreeSet::new(),
@@ -272,13 +272,9 @@ impl Progress {
         self.resumed_at = self.resumed_at.max(Some(at));
     }
 
-    /// Records that a span answers the trigger in another trace: the system does not continue this one.
-    pub fn answered_elsewhere(&mut self) {
-        self.is_answered_elsewhere = true;
-    }
-
-    pub(super) fn is_answered_elsewhere(&self) -> bool {
-        self.is_answered_elsewhere
+    /// Records that a span of this service answers the trigger in another trace: the system does not continue this one.
+    pub fn answered_elsewhere(&mut self, service: &str) {
+        self.answered_elsewhere = Some(service.into());
     }
 
     /// Returns the start of the current silence, if anything happened after the answer.

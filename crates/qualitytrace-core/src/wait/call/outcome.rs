@@ -1,5 +1,6 @@
 //! How a call ended, as far as the caller's own span tells: was it answered, was anyone reached?
 
+use crate::names;
 use crate::trace::{Span, StatusCode};
 use crate::value::Value;
 
@@ -107,26 +108,6 @@ const PROXY_STATUS: [i64; 5] = [401, 429, 502, 503, 504];
 /// Codes that only the application itself answers with: success, and what is wrong with the request or the data.
 const APPLICATION_CODES: [i64; 8] = [0, 3, 5, 6, 9, 10, 11, 15];
 const UNAVAILABLE: i64 = 14;
-/// The names of the codes, in their order.
-const GRPC_CODES: [&str; 17] = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-];
 
 fn is_grpc(span: &Span) -> bool {
     ["rpc.system", "rpc.system.name"].iter().any(|name| text(span, name) == Some("grpc"))
@@ -134,10 +115,9 @@ fn is_grpc(span: &Span) -> bool {
 
 /// The status of a gRPC call, by number or by name.
 fn grpc_code(span: &Span) -> Option<i64> {
-    let named = |name: &str| GRPC_CODES.iter().position(|code| code.eq_ignore_ascii_case(name));
     number(span, "rpc.grpc.status_code").or_else(|| {
         let name = text(span, "rpc.response.status_code").filter(|_| is_grpc(span))?;
-        named(name).and_then(|at| i64::try_from(at).ok())
+        names::grpc_number(&name.to_ascii_uppercase())
     })
 }
 

@@ -164,7 +164,8 @@ impl Progress {
         if self.has_root() || self.missing_parents() > 0 {
             return;
         }
-        outlook.root_until = Some(facts.windows.rootless);
+        let is_answered = self.is_answered_elsewhere(facts);
+        outlook.root_until = Some(if is_answered { facts.settled() } else { facts.windows.rootless });
         let begin = match self.begin {
             Begin::Triggered(id) => Some(id),
             Begin::Attached => None,
@@ -194,6 +195,15 @@ impl Progress {
             ),
         };
         outlook.miss(Absence::of_anyone(reason));
+    }
+
+    /// Whether the trigger is known to be answered in another trace: by the only process of a service, or by one of several
+    /// that have all delivered what they had then.
+    fn is_answered_elsewhere(&self, facts: Facts<'_>) -> bool {
+        self.answered_elsewhere.as_ref().is_some_and(|service| {
+            let live = facts.reach.live(&BTreeSet::from([Arc::clone(service)]));
+            live.len() <= 1 || facts.reach.closed(&live, facts.windows.answered_at, false).is_closed()
+        })
     }
 
     /// Missing parents exist, and may belong to any service.

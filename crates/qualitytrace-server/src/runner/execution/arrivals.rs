@@ -252,11 +252,12 @@ impl Arrivals {
                     }
                     log.flush().await?;
                     if self.progress.spans() == 0 && now >= look_elsewhere {
-                        look_elsewhere = now + policy.settle;
+                        // Each look reads the latest arrivals, so it is taken less and less often.
+                        look_elsewhere = now + now.since(began).saturating_mul(2);
                         if let Some(request) = &self.request
-                            && request.is_answered_elsewhere(&self.source).await
+                            && let Some(service) = request.answered_elsewhere(&self.source).await
                         {
-                            self.progress.answered_elsewhere();
+                            self.progress.answered_elsewhere(&service);
                             continue;
                         }
                     }

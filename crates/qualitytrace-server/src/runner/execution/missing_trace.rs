@@ -107,9 +107,9 @@ impl Execution {
 }
 
 impl Request {
-    /// Whether a span answers this request, but in another trace.
-    pub(super) async fn is_answered_elsewhere(&self, source: &Source) -> bool {
-        self.meanwhile(source).await.is_ok_and(|arrived| arrived.unlinked_trace.is_some())
+    /// The service of a span that answers this request in another trace. A failed search finds none.
+    pub(super) async fn answered_elsewhere(&self, source: &Source) -> Option<String> {
+        self.meanwhile(source).await.ok()?.unlinked_trace.map(|trace| trace.service)
     }
 
     /// Looks at what arrived since the request was sent, in traces that no run has caused: for a span that seems to answer it,
