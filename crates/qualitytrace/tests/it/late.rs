@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::routing::get;
 use serde_json::json;
 use tokio::process::Command;
+use tokio::sync::watch;
 
 use crate::late_spans_load::program::Served;
 
@@ -32,7 +33,7 @@ spec:
   skipTraceCollection: true
   trigger:
     type: http
-    httpRequest: { method: GET, url: '${var:URL}/slow' }
+    httpRequest: { method: GET, url: '${var:URL}/slow/1' }
 ";
 
 const SHORT: &str = "type: PollingProfile
@@ -42,15 +43,36 @@ spec:
   periodic: { retryDelay: 1s, timeout: 20s, settle: 300ms, quiet: 50ms }
 ";
 
+/// A system whose last spans come after the verdict.
+#[derive(Clone)]
+struct System {
+    otlp: String,
+    /// How many of its last spans were delivered.
+    leaves: watch::Sender<usize>,
+}
+
+impl System {
+    /// Serves on a port of its own; returns its URL.
+    async fn serve(otlp: String) -> String {
+        let router = Router::new().route("/late", get(late)).route("/slow/{leaves}", get(slow));
+        let router = router.with_state(Self { otlp, leaves: watch::Sender::default() });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        url
+    }
+}
+
 /// Answers at once; sends one span then and another after the verdict, which comes 300 ms after the first one: the
 /// program cannot be asked whether it has judged.
-async fn late(State(otlp): State<String>, headers: HeaderMap) -> &'static str {
+async fn late(State(System { otlp, leaves }): State<System>, headers: HeaderMap) -> &'static str {
     let parent = headers["traceparent"].to_str().unwrap().to_owned();
     tokio::spawn(async move {
         let parts: Vec<&str> = parent.split('-').collect();
         deliver(&otlp, parts[1], "0000000000000001", parts[2], "root").await;
         tokio::time::sleep(Duration::from_millis(1500)).await;
         deliver(&otlp, parts[1], "0000000000000002", "0000000000000001", "leaf").await;
+        leaves.send_modify(|leaves| *leaves += 1);
     });
     "yes"
 }
@@ -65,9 +87,10 @@ async fn deliver(otlp: &str, trace: &str, id: &str, parent: &str, name: &str) {
     sent.unwrap().error_for_status().unwrap();
 }
 
-/// Keeps the program running, in real time, until the late span has arrived and was judged.
-async fn slow() -> &'static str {
-    tokio::time::sleep(Duration::from_secs(4)).await;
+/// Keeps the program running until so many late spans have arrived, and for the time in which they are judged.
+async fn slow(State(system): State<System>, Path(wanted): Path<usize>) -> &'static str {
+    system.leaves.subscribe().wait_for(|leaves| *leaves >= wanted).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
     "yes"
 }
 
@@ -75,12 +98,9 @@ async fn slow() -> &'static str {
 async fn judged(files: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String, String) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let otlp = format!("127.0.0.1:{}", qualitytrace_testing::port());
-    let router = Router::new().route("/late", get(late)).route("/slow", get(slow)).with_state(otlp.clone());
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let url = System::serve(otlp.clone()).await;
     let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files.iter().chain(&[("slow.yaml", SLOW), ("short.yaml", SHORT)]) {
+    for (name, text) in [("slow.yaml", SLOW), ("short.yaml", SHORT)].iter().chain(files) {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
     let output = Command::new(crate::program())
@@ -110,7 +130,9 @@ async fn a_verdict_that_late_spans_change_is_corrected_in_the_report() {
 async fn late_spans_correct_every_run_of_a_series_and_its_outcome() {
     // The runs pass, and fail when the last span is here.
     let repeated = LATE.replace("  name: Comes late\n", "  name: Comes late\n  repeat: 2\n");
-    let (code, text, junit) = judged(&[("late.yaml", &repeated)], &["late.yaml", "slow.yaml"]).await;
+    let slower = SLOW.replace("slow/1", "slow/2");
+    let files = [("late.yaml", repeated.as_str()), ("slow.yaml", &slower)];
+    let (code, text, junit) = judged(&files, &["late.yaml", "slow.yaml"]).await;
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("2 tests: 1 passed, 1 failed in"), "{text}");
     assert!(junit.contains("failures=\"1\""), "{junit}");
@@ -126,11 +148,7 @@ async fn late_spans_correct_every_run_of_a_series_and_its_outcome() {
 #[tokio::test]
 async fn a_failure_by_absence_is_checked_again_in_the_form_of_the_original_too() {
     let server = Served::start(crate::program(), "sqlite::memory:", &[]).await;
-    let otlp = server.http.to_string();
-    let router = Router::new().route("/late", get(late)).with_state(otlp);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("URL=http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let url = format!("URL={}", System::serve(server.http.to_string()).await);
     let folder = tempfile::tempdir().unwrap();
     let suite = "type: TestSuite\nspec:\n  id: s\n  name: S\n  steps: [./other.yaml]\n";
     let waits = LATE.replace("count = 0", "count = 1");
