@@ -2,12 +2,14 @@
 
 use std::sync::OnceLock;
 
+use crate::budget::Budget;
 use crate::definition::{Output, Spec, Text};
-use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Selector};
+use crate::lang::ast::{Assertion, Chain, Claim, Condition, Expr, ExprKind, Selector, Step};
 use crate::lang::{
-    Field, Generator, Parsed, Query, Variables, fill_claim, fill_expression, fill_selector, parse_assertion,
-    parse_expression, parse_selector,
+    Field, Generator, Parsed, Query, TraceIndex, Variables, fill_claim, fill_expression, fill_selector,
+    parse_assertion, parse_expression, parse_selector,
 };
+use crate::trace::Trace;
 
 /// The specs and outputs of a test, parsed.
 #[derive(Debug)]
@@ -103,6 +105,19 @@ impl CompiledSpec {
 
     pub(crate) fn query(&self, aliases: bool) -> &Query {
         self.queries.get(&self.selector.tree, aliases)
+    }
+
+    /// Returns the first span of a trace that has what the last step of the selector asks for, wherever it stands; `None`
+    /// if that step asks for nothing.
+    pub fn selected_alone(&self, trace: &Trace, aliases: bool, budget: &Budget) -> Option<usize> {
+        let last = |chain: &Chain| chain.rest.last().map_or(&chain.first, |(_, step)| step).condition.clone();
+        let asks = |condition: &Condition| !matches!(condition, Condition::All(all) if all.is_empty());
+        let conditions = self.selector.tree.chains.iter().map(last).filter(asks);
+        let place = || self.selector.tree.place.clone();
+        let alone = |condition| Step { condition, pseudos: Vec::new(), place: place() };
+        let alone = conditions.map(|condition| Chain { first: alone(condition), rest: Vec::new() });
+        let selector = Selector { chains: alone.collect(), place: place() };
+        Query::new(&selector, aliases).run(&TraceIndex::new(trace, budget)).ok()?.into_iter().next()
     }
 
     /// Returns the attributes that its assertions read.

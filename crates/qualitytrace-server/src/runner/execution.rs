@@ -3,9 +3,11 @@
 //! The run itself is one function, in `execute`. Nothing here knows of the queue or of suites.
 
 mod arrivals;
+mod broken_propagation;
 mod commands;
 mod execute;
 mod forecasts;
+mod foreign_spans;
 mod judged;
 mod judging;
 mod late_spans;
@@ -14,6 +16,7 @@ mod missing_trace;
 mod parked;
 mod pulling;
 mod report;
+mod request_signature;
 mod rerun;
 mod resolve;
 mod resume;

@@ -43,6 +43,8 @@ pub struct ShortSpec {
     problem: Option<String>,
     /// Spans that nearly match a selector without matches, nearest first, a sentence each.
     nearest: Vec<String>,
+    /// Where the spans that it lacks stand instead, and what to do about it.
+    advice: Option<String>,
     /// The assertions, in the order of the definition.
     assertions: Vec<ShortAssertion>,
 }
@@ -61,6 +63,8 @@ pub struct ShortAssertion {
     failed: u64,
     /// The first results that make it fail, at most 20.
     failures: Vec<SpanResult>,
+    /// What helps to correct it, if it failed.
+    advice: Option<String>,
 }
 
 impl From<&Verdict> for ShortVerdict {
@@ -84,6 +88,7 @@ impl From<&Spec> for ShortSpec {
             longest: spec.longest.map(|nanos| nanos.to_string()),
             problem: spec.problem.clone(),
             nearest: spec.nearest.clone(),
+            advice: spec.advice.clone(),
             assertions: spec.assertions.iter().map(ShortAssertion::from).collect(),
         }
     }
@@ -98,6 +103,7 @@ impl From<&Assertion> for ShortAssertion {
             passed: assertion.results.len() as u64 - culprits + assertion.omitted.passed,
             failed: culprits + assertion.omitted.failed,
             failures: assertion.culprits().take(FIRST_FAILURES).cloned().collect(),
+            advice: assertion.advice.clone(),
         }
     }
 }

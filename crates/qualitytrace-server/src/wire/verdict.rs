@@ -79,6 +79,9 @@ pub struct Spec {
     /// Spans that nearly match a selector without matches, nearest first, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<String>,
+    /// Where the spans that it lacks stand instead, and what to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
     /// The assertions, in the order of the definition.
     pub assertions: Vec<Assertion>,
 }

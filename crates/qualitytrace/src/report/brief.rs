@@ -40,6 +40,7 @@ fn spec(spec: &Spec, text: Change) -> Spec {
         selector: text(&spec.selector),
         problem: spec.problem.as_deref().map(text),
         nearest: spec.nearest.iter().map(|hint| text(hint)).collect(),
+        advice: spec.advice.as_deref().map(text),
         assertions: spec.assertions.iter().map(|known| assertion(known, text)).collect(),
         ..*spec
     }

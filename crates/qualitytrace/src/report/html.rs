@@ -82,7 +82,7 @@ fn body(text: &mut String, report: &TestReport) {
     if let Ending::Judged(verdict) = &report.ending {
         for spec in &verdict.specs {
             let title = if spec.name.is_empty() { &spec.selector } else { &spec.name };
-            for hint in &spec.nearest {
+            for hint in spec.nearest.iter().chain(&spec.advice) {
                 let _ = writeln!(text, "<p>{}: {}</p>", html(title), html(hint));
             }
         }

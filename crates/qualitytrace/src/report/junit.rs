@@ -182,9 +182,10 @@ fn judged(verdict: &Verdict, total: Duration) -> Vec<Case> {
                     // In a test that failed for good each spec gives its own reason.
                     let of_spec = spec.problem.as_ref().filter(|_| missing.is_empty());
                     let reason = of_spec.unwrap_or(missing).clone();
-                    let said = [Some(reason), culprits(assertion).map(|(_, said)| said)];
-                    let said: Vec<String> =
-                        said.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+                    let said =
+                        [Some(reason), culprits(assertion).map(|(_, said)| said)].into_iter().flatten();
+                    let said = said.filter(|part| !part.is_empty()).chain(advice(spec, assertion));
+                    let said: Vec<String> = said.collect();
                     Some((Kind::Inconclusive, format!("inconclusive: {}", said.join("; "))))
                 }
                 wire::Outcome::Passed | wire::Outcome::Failed => problem_of(spec, assertion),
@@ -211,7 +212,13 @@ fn problem_of(spec: &Spec, assertion: &Assertion) -> Option<(Kind, String)> {
         let said = spec.problem.clone().unwrap_or_else(|| "did not hold".to_owned());
         (Kind::Failure, said)
     };
-    Some(culprits(assertion).unwrap_or_else(without))
+    let (kind, said) = culprits(assertion).unwrap_or_else(without);
+    Some((kind, [said].into_iter().chain(advice(spec, assertion)).collect::<Vec<_>>().join("; ")))
+}
+
+/// What helps to correct an assertion that has not passed.
+fn advice<'a>(spec: &'a Spec, assertion: &'a Assertion) -> impl Iterator<Item = String> + 'a {
+    spec.advice.iter().chain(&assertion.advice).cloned()
 }
 
 /// The message about the spans that break an assertion; `None` where there are none.

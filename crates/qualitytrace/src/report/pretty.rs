@@ -244,6 +244,9 @@ fn spec<'v>(text: &mut String, spec: &'v Spec, exchange: &Exchange, told: &mut V
             line(text, 3, &format!("try {}", style::good(selector)));
         }
     }
+    if let Some(advice) = &spec.advice {
+        line(text, 3, &style::unsure(advice));
+    }
     let mut errors = SharedErrors::of(spec, exchange);
     for assertion in spec.assertions.iter().filter(|assertion| assertion.outcome != wire::Outcome::Passed) {
         self::assertion(text, assertion, &mut errors);

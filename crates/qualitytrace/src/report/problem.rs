@@ -66,7 +66,7 @@ fn of_assertion(place: (usize, usize), spec: &Spec, assertion: &Assertion) -> Pr
     if said.is_empty() {
         said.push(spec.problem.clone().unwrap_or_else(|| "did not hold".to_owned()));
     }
-    said.extend(assertion.advice.clone());
+    said.extend(spec.advice.iter().chain(&assertion.advice).cloned());
     if assertion.outcome == wire::Outcome::Inconclusive {
         said.insert(0, "inconclusive".to_owned());
     }

@@ -66,6 +66,7 @@ mod tests {
             longest: None,
             problem: problem.map(ToOwned::to_owned),
             nearest: Vec::new(),
+            advice: None,
             assertions: Vec::new(),
         };
         let response = Message { line: line.to_owned(), body: body.to_owned(), ..Message::default() };

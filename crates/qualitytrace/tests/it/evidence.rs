@@ -139,6 +139,59 @@ async fn a_span_of_the_same_moment_in_another_trace_is_named() {
 }
 
 #[tokio::test]
+async fn a_part_of_the_trace_that_was_lost_between_two_services_is_named() {
+    // The client that is not instrumented shows nothing of its call.
+    let root = Sent { ends: Duration::from_millis(200), ..ROOT };
+    let lost = Sent {
+        service: "billing",
+        id: 9,
+        strays: true,
+        name: "POST /charges",
+        attributes: &[("http.request.method", "POST"), ("url.path", "/charges")],
+        begins: Duration::from_millis(50),
+        ends: Duration::from_millis(150),
+        ..ROOT
+    };
+    let charge = r#"span[name = "GET /"] span[service.name = "billing"]"#;
+    let charge = test("/", charge, &format!("{COUNT} = 1"), "");
+    let arguments = ["--confirm", "0", "-j", "report.xml"];
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run(folder.path(), &[("t.yaml", &charge)], &[("/", &[root, lost])], &arguments).await;
+    assert_eq!(ran.code, Some(2), "{}", ran.text);
+    let told = [
+        "`POST /charges` (billing) is in trace ",
+        ", which begins at the same moment: shop probably does not pass the `traceparent` header on to what it calls",
+    ];
+    holds(&ran.text, &told);
+    let junit = std::fs::read_to_string(folder.path().join("report.xml")).unwrap();
+    holds(&junit.replace("&#96;", "`"), &told);
+
+    // A call without an answer says more.
+    let call = Sent {
+        id: 2,
+        parent: 1,
+        name: "POST",
+        kind: 3,
+        attributes: &[("http.request.method", "POST"), ("url.full", "http://billing:80/charges?x=1")],
+        ..root
+    };
+    let ran = run_test(&charge, &[("/", &[root, call, lost])], &["--confirm", "0", "--timeout", "3s"]).await;
+    holds(
+        &ran.text,
+        &[
+            "`POST /charges` (billing) is in trace ",
+            "which begins at the same moment, like an answer to `POST` (shop): shop does not pass the `traceparent`",
+        ],
+    );
+
+    // A health check of that moment is no part of it.
+    let health = Sent { name: "GET /health", attributes: &[("url.path", "/health")], ..lost };
+    let receipt = test("/", r#"span[name = "receipt"]"#, &format!("{COUNT} = 1"), "");
+    let ran = run_test(&receipt, &[("/", &[root, health])], &["--confirm", "0"]).await;
+    assert!(!ran.text.contains("is in trace"), "{}", ran.text);
+}
+
+#[tokio::test]
 async fn spans_of_others_without_those_of_the_answering_service_say_so() {
     let below = Sent { service: "billing", id: 5, parent: 4, name: "charge", ..ROOT };
     let leaf = test("/", r#"span[name = "leaf"]"#, &format!("{COUNT} = 0"), "");

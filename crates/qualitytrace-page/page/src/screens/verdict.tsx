@@ -1,4 +1,5 @@
 /** The verdict of a run: why it failed, with expected and observed side by side. */
+import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import type { Shape } from "../api/client";
 import { type Source, type Spec, select } from "../api/requests";
@@ -135,6 +136,7 @@ function SpecDetail(props: {
         <code>{spec.selector}</code> <Copy text={spec.selector} name="Copy selector" />
       </p>
       {spec.problem !== null && <p className="bad">{spec.problem}</p>}
+      {spec.advice !== null && <Advice text={spec.advice} />}
       {spec.selected === 0 && (
         <NearestMiss source={source} selector={spec.selector} onShow={onShow} onUse={onUse} />
       )}
@@ -152,10 +154,27 @@ function SpecDetail(props: {
               </span>
             </p>
             {assertion.failures.length > 0 && <Failures assertion={assertion} onShow={onShow} />}
+            {assertion.advice !== null && <Advice text={assertion.advice} />}
           </li>
         ))}
       </ul>
     </section>
+  );
+}
+
+/** What helps to correct a failure; the trace that it names can be opened. */
+function Advice({ text }: { text: string }) {
+  const [before, id, after] = text.split(/\b([0-9a-f]{32})\b/);
+  return (
+    <p className="advice">
+      {before}
+      {id !== undefined && (
+        <Link to="/trace/$id" params={{ id }}>
+          {id}
+        </Link>
+      )}
+      {after}
+    </p>
   );
 }
 

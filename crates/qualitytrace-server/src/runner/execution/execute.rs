@@ -202,7 +202,8 @@ impl Execution {
         let waited_until = clock::now();
         let is_resumed = arrivals.is_resumed();
         let judged = || judge.verdict_after(is_resumed, &tree, absences, refused);
-        let verdict = recorded(run_span, log.redactor(), judged).await;
+        let mut verdict = recorded(run_span, log.redactor(), judged).await;
+        self.look_for_lost_parts(&judge, &tree, &mut verdict).await;
         let outcome = verdict.outcome;
         self.recorder.phase("judge", clock::now().since(waited_until));
         self.learn(&stored.id, &arrivals, &waited, outcome, log.redactor()).await?;

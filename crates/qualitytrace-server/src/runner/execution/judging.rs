@@ -1,6 +1,6 @@
 //! Judging a run: the standing of its specs during the wait, and the verdict.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use qualitytrace_core::definition::Test;
@@ -70,6 +70,20 @@ impl Judge {
             undecided: undecided.collect(),
             is_final: !standings.is_empty() && (failed_for_good || all_for_good),
         }
+    }
+
+    /// The specs that more spans could make pass.
+    pub(super) fn lacking(&self, trace: &Trace) -> BTreeSet<usize> {
+        let options = self.options(Vec::new(), None);
+        let standings = self.compiled.standing(trace, &self.variables, &options).assertions;
+        let lacking = standings.iter().filter(|standing| standing.remedy == Remedy::MoreSpans);
+        lacking.map(|standing| standing.spec).collect()
+    }
+
+    /// The first span that a spec would select without regard to the spans around it.
+    pub(super) fn selected_alone(&self, spec: usize, trace: &Trace) -> Option<usize> {
+        let Options { aliases, budget, .. } = self.options(Vec::new(), None);
+        self.compiled.specs[spec].selected_alone(trace, aliases, &budget)
     }
 
     /// Tells the outcome of each spec with the spans that have arrived, and how long its spans may take.
@@ -165,6 +179,7 @@ fn shown_spec(spec: &judge::SpecResult, trace: &Trace, room: &mut Room) -> verdi
         longest: longest.and_then(|time| u64::try_from(time.as_nanos()).ok()),
         problem: problem(spec, &judged),
         nearest: nearest(spec, &judged),
+        advice: None,
         assertions: spec.assertions.iter().map(|assertion| shown_assertion(assertion, trace, room)).collect(),
     }
 }

@@ -174,7 +174,7 @@ impl Execution {
             log.analyzed_again(&RunEventKind::Analyzed { analysis, open: analysis_open }).await?;
         }
         compute::give_way().await;
-        let verdict = judged.judge.verdict_after(judged.is_resumed, &trace, open, refused);
+        let mut verdict = judged.judge.verdict_after(judged.is_resumed, &trace, open, refused);
         if judged.awaited == Awaited::ToTheEnd {
             let (progress, passed) = (&judged.arrivals.progress, verdict.outcome == Outcome::Passed);
             self.learning.observed(progress.entries(), log.redactor());
@@ -185,6 +185,7 @@ impl Execution {
         if verdict.outcome == judged.outcome || verdict.outcome == Outcome::Inconclusive {
             return Ok(());
         }
+        self.look_for_lost_parts(&judged.judge, &trace, &mut verdict).await;
         let before = std::mem::replace(&mut judged.outcome, verdict.outcome);
         if std::mem::take(&mut judged.has_no_verdict) {
             log.change_state(State::TraceFailed, State::Finished).await?;

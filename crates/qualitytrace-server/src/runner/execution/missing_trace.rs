@@ -15,28 +15,23 @@ use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::TriggerSpan;
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_core::trace::{Span, SpanKind};
-use qualitytrace_core::value::Value;
+use qualitytrace_core::trace::Span;
 use qualitytrace_core::wait::register::ServiceView;
 
 use super::Execution;
+use super::foreign_spans::{ForeignSpans, foreign_spans, is_during};
+use super::request_signature::RequestSignature;
 use crate::clock;
 use crate::config::Config;
 use crate::source::Source;
 use crate::store;
 
-/// Export requests that are searched for a span of the same time.
-const LOOKED_AT: u64 = 200;
-/// What these may take in memory, in bytes.
-const LOOKED_AT_BYTES: u64 = 16 << 20;
 /// Services that are listed.
 const NAMED_SERVICES: usize = 5;
 /// The most hexadecimal digits of a sampling threshold.
 const THRESHOLD_DIGITS: usize = 14;
 /// How long an exporter may pause that found the port closed.
 const LONGEST_BACK_OFF: Duration = Duration::from_mins(3);
-/// The tolerated clock skew of the system under test.
-const CLOCK_ERROR: Duration = Duration::from_secs(2);
 
 /// The request of a trigger, as spans of other traces may show it.
 #[derive(Debug, Clone)]
@@ -52,7 +47,7 @@ pub(super) struct Request {
 impl Request {
     pub(super) fn new(trigger: &Trigger, sent: &TriggerSpan) -> Self {
         let TriggerSpan { trace, start, end, .. } = *sent;
-        Self { signature: RequestSignature::of(trigger), trace, start, end }
+        Self { signature: RequestSignature::of_trigger(trigger), trace, start, end }
     }
 }
 
@@ -112,23 +107,14 @@ impl Request {
         self.meanwhile(source).await.ok()?.unlinked_trace.map(|trace| trace.service)
     }
 
-    /// Looks at what arrived since the request was sent, in traces that no run has caused: for a span that seems to answer it,
-    /// and for the share of traces that are sampled.
+    /// Looks at what arrived since the request was sent: for a span that seems to answer it, and for the share of traces
+    /// that are sampled.
     async fn meanwhile(&self, source: &Source) -> Result<ArrivedTelemetry, store::Error> {
-        let latest = clock::now() + CLOCK_ERROR;
-        let arrivals = source.store().arrivals_before(latest, LOOKED_AT).await?;
-        let since: Vec<(TraceId, Timestamp)> =
-            arrivals.into_iter().filter(|(trace, at)| *at >= self.start && *trace != self.trace).collect();
-        let traces: Vec<TraceId> = since.iter().map(|(trace, _)| *trace).collect();
-        let of_runs = source.store().traces_of_runs(&traces).await?;
-        let times: Vec<Timestamp> = since.iter().map(|(_, at)| *at).collect();
         let mut meanwhile = ArrivedTelemetry::default();
-        for (trace, arrival) in source.arrivals(&times, LOOKED_AT_BYTES).await? {
-            for span in arrival.spans.iter().flatten() {
+        for ForeignSpans { trace, is_of_run, spans } in foreign_spans(source, self.trace, self.start).await? {
+            for span in &spans {
                 meanwhile.sampling = meanwhile.sampling.or_else(|| Sampling::of(span));
-                let is_answer =
-                    || self.signature.as_ref().is_some_and(|wanted| wanted.is_answered_by(span, self));
-                if trace != self.trace && !of_runs.contains(&trace) && is_answer() {
+                if !is_of_run && self.is_answered_by(span) {
                     let unlinked_trace = UnlinkedTrace {
                         trace,
                         name: span.name.to_string(),
@@ -140,6 +126,11 @@ impl Request {
             }
         }
         Ok(meanwhile)
+    }
+
+    fn is_answered_by(&self, span: &Span) -> bool {
+        is_during(span, self.start, self.end)
+            && self.signature.as_ref().is_some_and(|signature| signature.is_answered_by(span))
     }
 }
 
@@ -264,124 +255,9 @@ impl UnlinkedTrace {
     }
 }
 
-/// The attributes of a span that answers a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum RequestSignature {
-    Http { method: String, path: String },
-    Rpc { service: String, method: String },
-}
-
-impl RequestSignature {
-    fn of(trigger: &Trigger) -> Option<Self> {
-        let http = |method: &str, url: &str| Self::Http {
-            method: if method.is_empty() { "GET".to_owned() } else { method.to_uppercase() },
-            path: path(url).to_owned(),
-        };
-        match trigger {
-            Trigger::Http(request) => Some(http(&request.method.value, &request.url.value)),
-            Trigger::Graphql(request) => Some(http("POST", &request.url.value)),
-            Trigger::Grpc(call) => {
-                let (service, method) = call.method.value.rsplit_once(['.', '/'])?;
-                Some(Self::Rpc { service: service.to_owned(), method: method.to_owned() })
-            }
-            Trigger::Kafka(_)
-            | Trigger::TraceId(_)
-            | Trigger::Exec(_)
-            | Trigger::PlaywrightEngine(_)
-            | Trigger::Integration(_) => None,
-        }
-    }
-
-    fn is_answered_by(&self, span: &Span, request: &Request) -> bool {
-        let end = span.end.unwrap_or(span.start);
-        let same_moment = span.start + CLOCK_ERROR >= request.start && end <= request.end + CLOCK_ERROR;
-        if span.kind != SpanKind::Server || !same_moment {
-            return false;
-        }
-        match self {
-            Self::Http { method, path } => {
-                let same_method = text(span, &["http.request.method", "http.method"])
-                    .is_some_and(|sent| sent.eq_ignore_ascii_case(method));
-                same_method && is_at(span, path)
-            }
-            Self::Rpc { service, method } => {
-                let full = [service.as_str(), method].join("/");
-                let sent = text(span, &["rpc.method"]).unwrap_or_default();
-                sent == full || sent == method && text(span, &["rpc.service"]) == Some(service)
-            }
-        }
-    }
-}
-
-/// Whether an HTTP span is about this path.
-fn is_at(span: &Span, wanted: &str) -> bool {
-    let sent = text(span, &["url.path", "http.target", "url.full", "http.url"]).map(path);
-    match sent {
-        Some(sent) => sent == wanted,
-        None => text(span, &["http.route"]).is_some_and(|route| is_routed(route, wanted)),
-    }
-}
-
-/// Whether a route template matches a path.
-fn is_routed(route: &str, path: &str) -> bool {
-    let [mut route, mut path] = [route, path].map(|text| text.trim_matches('/').split('/'));
-    loop {
-        match (route.next(), path.next()) {
-            (None, None) => return true,
-            (Some(place), Some(part)) if place == part || place.starts_with(['{', ':', '<', '*', '[']) => {}
-            _ => return false,
-        }
-    }
-}
-
-/// The path of a URL or of a request target.
-fn path(url: &str) -> &str {
-    let rest = match url.split_once("://") {
-        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
-        None if url.starts_with('/') => url,
-        // The scheme may be missing.
-        None => url.find('/').map_or("/", |at| &url[at..]),
-    };
-    rest.split(['?', '#']).next().unwrap_or(rest)
-}
-
-fn text<'s>(span: &'s Span, names: &[&str]) -> Option<&'s str> {
-    names.iter().find_map(|name| match span.attributes.get(name) {
-        Some(Value::String(text)) => Some(&**text),
-        _ => None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_are_found_in_urls_and_targets() {
-        for (url, expected) in [
-            ("http://shop:8080/orders/7?x=/y#z", "/orders/7"),
-            ("shop:8080/orders", "/orders"),
-            ("https://shop", "/"),
-            ("shop", "/"),
-            ("/orders?x", "/orders"),
-        ] {
-            assert_eq!(path(url), expected, "{url}");
-        }
-    }
-
-    #[test]
-    fn routes_have_places_for_values() {
-        for (route, path, expected) in [
-            ("/orders/{id}", "/orders/7", true),
-            ("/orders/:id/", "/orders/7", true),
-            ("/orders/<int:id>", "/orders/7", true),
-            ("/orders/{id}", "/orders", false),
-            ("/orders/{id}", "/carts/7", false),
-            ("/", "/", true),
-        ] {
-            assert_eq!(is_routed(route, path), expected, "{route} {path}");
-        }
-    }
 
     #[test]
     fn the_threshold_of_a_tracestate_tells_the_share_of_sampled_traces() {

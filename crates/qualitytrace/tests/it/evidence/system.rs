@@ -24,6 +24,8 @@ pub(super) struct Sent {
     pub(super) name: &'static str,
     pub(super) kind: u8,
     pub(super) attributes: &'static [(&'static str, &'static str)],
+    /// How long after the request it begins.
+    pub(super) begins: Duration,
     /// How long after the request it ends.
     pub(super) ends: Duration,
     /// How long after the request it is delivered.
@@ -41,6 +43,7 @@ pub(super) const ROOT: Sent = Sent {
     name: "GET /",
     kind: 2,
     attributes: &[],
+    begins: Duration::ZERO,
     ends: Duration::ZERO,
     comes: Duration::ZERO,
     strays: false,
@@ -109,13 +112,14 @@ async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap)
 impl Shared {
     async fn deliver(&self, sent: Sent, context: &str, began: u64) {
         let parts: Vec<&str> = context.split('-').collect();
-        let end = began + u64::try_from(sent.ends.as_nanos()).unwrap();
+        let [start, end] =
+            [sent.begins, sent.ends].map(|after| began + u64::try_from(after.as_nanos()).unwrap());
         let stray = format!("{:032x}", u128::from(now()) << 64 | 7);
         let parent = if sent.parent == 0 { parts[2].to_owned() } else { format!("{:016x}", sent.parent) };
         let span = json!({
             "traceId": if sent.strays { &stray } else { parts[1] }, "spanId": format!("{:016x}", sent.id),
             "parentSpanId": if sent.strays { "" } else { &parent }, "name": sent.name, "kind": sent.kind,
-            "startTimeUnixNano": if sent.malformed { "-1".to_owned() } else { began.to_string() },
+            "startTimeUnixNano": if sent.malformed { "-1".to_owned() } else { start.to_string() },
             "endTimeUnixNano": end.to_string(),
             "attributes": attributes(sent.attributes),
         });
