@@ -118,7 +118,8 @@ impl fmt::Display for Pending {
             Self::Root { trigger: Some(id), .. } => write!(
                 f,
                 "no span below the trigger span {id} has arrived: check that the system under test exports to this \
-                 server and takes over the trace context of the request"
+                 server (an exporter that ran before the server pauses for up to 2 min) and takes over the trace context \
+                 of the request"
             ),
             Self::Root { trigger: None, .. } => f.write_str(
                 "no span of this trace has arrived: check that the system under test exports to this server",

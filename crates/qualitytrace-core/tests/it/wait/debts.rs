@@ -26,7 +26,7 @@ fn nothing_at_all_is_waited_for_until_the_time_is_up() {
     first(
         "",
         "60000 ms: gave up, no span has come in time; NoTrace
-         no span below the trigger span 0000000000000001 has arrived: check that the system under test exports to this server and takes over the trace context of the request
+         no span below the trigger span 0000000000000001 has arrived: check that the system under test exports to this server (an exporter that ran before the server pauses for up to 2 min) and takes over the trace context of the request
          this test has no complete run yet that says which spans to expect",
     );
 }
@@ -36,7 +36,7 @@ fn a_final_verdict_waits_for_a_trace_one_settle_window_only() {
     first(
         "final",
         "5850 ms: ready, no further span can change the verdict; Judge
-         no span below the trigger span 0000000000000001 has arrived: check that the system under test exports to this server and takes over the trace context of the request
+         no span below the trigger span 0000000000000001 has arrived: check that the system under test exports to this server (an exporter that ran before the server pauses for up to 2 min) and takes over the trace context of the request
          this test has no complete run yet that says which spans to expect",
     );
 }
