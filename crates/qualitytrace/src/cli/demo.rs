@@ -5,7 +5,7 @@ mod store;
 use std::fmt::Write;
 use std::io::IsTerminal as _;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -95,7 +95,7 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
     let exit = rounds(address, &token, &shop, options.repeat, manner).await;
     if keep && exit.as_ref().is_ok_and(|exit| *exit != Exit::Interrupted) {
         let file = token.written()?;
-        terminal::out(&next_steps(address, &token, &file, &shop, bug));
+        terminal::out(&next_steps(address, &token, &file, &tests_folder()?, &shop, bug));
         end_signal().await;
     }
     let stopped = shop.stop().await;
@@ -105,14 +105,32 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
+/// Returns the folder with the tests of the shop: that of a clone, or one that is written now and stays, as one may change
+/// the tests.
+fn tests_folder() -> anyhow::Result<PathBuf> {
+    let of_clone = PathBuf::from(FOLDER);
+    if EXAMPLES.iter().all(|example| of_clone.join(example.file).is_file()) {
+        return Ok(of_clone);
+    }
+    // A folder that is there already, of another user, is not taken.
+    let folder = std::env::temp_dir().join(format!("qualitytrace-shop-{:016x}", rand::random::<u64>()));
+    std::fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    for example in EXAMPLES {
+        let file = folder.join(example.file);
+        std::fs::write(&file, example.text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(folder)
+}
+
 /// Opens the shop until a signal ends it. The server that tests it is another one.
 async fn shop_alone(endpoint: &str, bug: Option<Bug>) -> anyhow::Result<Exit> {
     let shop = Shop::start(endpoint, bug).await?;
     let gateway = shop.gateway_url();
     terminal::out(&format!(
         "{}Its spans go to {endpoint}. It stays open until you press Ctrl-C. Test it with a server that has them:\n\n  \
-         qualitytrace run {FOLDER} --var GATEWAY={gateway}\n",
-        welcome(&shop, bug, None)
+         qualitytrace run {} --var GATEWAY={gateway}\n",
+        welcome(&shop, bug, None),
+        tests_folder()?.display(),
     ));
     end_signal().await;
     shop.stop().await?;
@@ -195,10 +213,11 @@ fn next_steps(
     server: SocketAddr,
     own: &OwnToken,
     token: &TokenFile,
+    tests: &Path,
     shop: &Shop,
     bug: Option<Bug>,
 ) -> String {
-    let token = token.path().display();
+    let (token, tests) = (token.path().display(), tests.display());
     // The part behind the `#` stays in the browser, which signs in with it.
     let page = page::embedded().absent.map_or_else(
         || format!("http://{server}/login#token={}", own.text()),
@@ -214,8 +233,8 @@ The shop and the server stay up until you press Ctrl-C. Things to try:
   Open the page          {page}
   Go shopping            curl {gateway}/products
                          curl {gateway}/cart/grace
-  Read a test            {FOLDER}/checkout.yaml
-  Change it and run it   qualitytrace run {FOLDER} --server http://{server} --token-file {token} --var GATEWAY={gateway}
+  Read a test            {tests}/checkout.yaml
+  Change it and run it   qualitytrace run {tests} --server http://{server} --token-file {token} --var GATEWAY={gateway}
   List what is stored    QUALITYTRACE_TOKEN=$(cat {token}) qualitytrace list test --server-url http://{server}
   Call the catalogue     grpcurl -plaintext {catalogue} list
   See a bug caught       qualitytrace demo --break {other}

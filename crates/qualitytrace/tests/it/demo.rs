@@ -35,12 +35,16 @@ fn a_healthy_shop_passes_again_and_again() {
 #[test]
 fn a_kept_demo_runs_what_it_suggests_and_ends_when_asked() {
     let program = env!("CARGO_BIN_EXE_qualitytrace");
-    let mut kept = Command::new(program).args(["demo", "--keep"]).stdout(Stdio::piped()).spawn().unwrap();
+    // Outside of a clone, with the tests in a folder of their own.
+    let folder = tempfile::tempdir().unwrap();
+    let mut demo = Command::new(program);
+    demo.args(["demo", "--keep"]).current_dir(folder.path()).env("TMPDIR", folder.path());
+    let mut kept = demo.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(kept.stdout.take().unwrap()).lines().map(Result::unwrap);
     let suggested = lines.find_map(|line| Some(line.split_once("qualitytrace run ")?.1.to_owned())).unwrap();
-    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let run =
-        Command::new(program).arg("run").args(suggested.split(' ')).current_dir(project).output().unwrap();
+    let tests = Path::new(suggested.split(' ').next().unwrap());
+    assert!(tests.starts_with(folder.path()) && tests.join("checkout.yaml").is_file(), "{suggested}");
+    let run = Command::new(program).arg("run").args(suggested.split(' ')).output().unwrap();
     let text = String::from_utf8_lossy(&run.stdout);
     assert_eq!(run.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&run.stderr));
     assert!(text.contains("8 passed"), "{text}");
