@@ -170,7 +170,7 @@ struct Judge<'a> {
 }
 
 /// What a run of the command line said.
-struct Said {
+struct CommandOutput {
     code: Option<i32>,
     text: String,
 }
@@ -215,7 +215,13 @@ impl Judge<'_> {
         Ok(())
     }
 
-    fn run(&self, system: &System<'_>, report: &str, folder: &str, further: &[&str]) -> Result<Said> {
+    fn run(
+        &self,
+        system: &System<'_>,
+        report: &str,
+        folder: &str,
+        further: &[&str],
+    ) -> Result<CommandOutput> {
         let file = |ending: &str| self.reports.join(format!("{report}.{ending}")).display().to_string();
         let mut command = Command::new(self.program);
         command.arg("run").arg(of_dogfood(folder)).args(["--server", &system.observer]);
@@ -232,7 +238,7 @@ impl Judge<'_> {
         command.args(further).current_dir(workspace::root()).env("NO_COLOR", "1");
         let output = command.output().context("failed to start our command line")?;
         let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        Ok(Said { code: output.status.code(), text: text.trim_end().to_owned() })
+        Ok(CommandOutput { code: output.status.code(), text: text.trim_end().to_owned() })
     }
 }
 

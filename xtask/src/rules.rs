@@ -11,6 +11,7 @@ mod dependencies;
 mod files;
 mod imports;
 mod links;
+mod names;
 mod third_party;
 mod toolchain;
 mod tree;
@@ -65,6 +66,7 @@ fn broken() -> Result<Vec<Broken>> {
     broken.extend(files::undeclared_tests(&tree));
     broken.extend(files::bound_to_one_machine(&tree));
     broken.extend(links::broken(&tree));
+    broken.extend(names::of_types(&tree));
     broken.extend(toolchain::disagreeing(&tree));
     broken.sort();
     Ok(broken)

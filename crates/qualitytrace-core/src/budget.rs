@@ -49,7 +49,7 @@ impl Stop {
 
 /// Why an evaluation was aborted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Exceeded {
+pub enum BudgetError {
     /// It takes too many steps.
     #[error(
         "the evaluation takes more than {0} steps; split the test, or write narrower selectors, paths and patterns"
@@ -108,49 +108,49 @@ impl Budget {
     }
 
     /// Fails when no steps are left or the evaluation was stopped.
-    pub(crate) fn check(&self) -> Result<(), Exceeded> {
+    pub(crate) fn check(&self) -> Result<(), BudgetError> {
         if self.stop.is_raised() {
-            return Err(Exceeded::Stopped);
+            return Err(BudgetError::Stopped);
         }
         match (self.has_bad_pattern.get(), self.steps.get()) {
-            (true, _) => Err(Exceeded::Pattern),
-            (false, 0) => Err(Exceeded::Steps(self.max_steps)),
+            (true, _) => Err(BudgetError::Pattern),
+            (false, 0) => Err(BudgetError::Steps(self.max_steps)),
             (false, _) => Ok(()),
         }
     }
 
     /// Makes all further work fail because a pattern cannot be compiled.
-    pub(crate) fn refuse_pattern(&self) -> Exceeded {
+    pub(crate) fn refuse_pattern(&self) -> BudgetError {
         self.has_bad_pattern.set(true);
-        Exceeded::Pattern
+        BudgetError::Pattern
     }
 
     /// Charges this many steps.
-    pub(crate) fn work(&self, steps: usize) -> Result<(), Exceeded> {
+    pub(crate) fn work(&self, steps: usize) -> Result<(), BudgetError> {
         let left = self.steps.get().saturating_sub(steps as u64);
         self.steps.set(left);
         self.check()
     }
 
     /// Charges the steps for reading this many bytes of text.
-    pub(crate) fn read(&self, bytes: usize) -> Result<(), Exceeded> {
+    pub(crate) fn read(&self, bytes: usize) -> Result<(), BudgetError> {
         self.work(1 + bytes / 64)
     }
 
     /// Holds this many bytes from now on.
-    pub(crate) fn hold(&self, bytes: usize) -> Result<(), Exceeded> {
+    pub(crate) fn hold(&self, bytes: usize) -> Result<(), BudgetError> {
         match self.bytes.get().checked_sub(bytes as u64) {
             Some(left) => {
                 self.bytes.set(left);
                 Ok(())
             }
-            None => Err(Exceeded::Bytes(self.max_bytes)),
+            None => Err(BudgetError::Bytes(self.max_bytes)),
         }
     }
 
     /// Holds this many bytes of values that become part of the results: twice, as values and as texts.
-    pub(crate) fn keep(&self, bytes: usize) -> Result<(), Exceeded> {
-        let left = self.keepable.get().checked_sub(bytes as u64).ok_or(Exceeded::Kept)?;
+    pub(crate) fn keep(&self, bytes: usize) -> Result<(), BudgetError> {
+        let left = self.keepable.get().checked_sub(bytes as u64).ok_or(BudgetError::Kept)?;
         self.keepable.set(left);
         self.hold(2 * bytes)
     }

@@ -19,7 +19,7 @@ mod times;
 
 use std::time::Duration;
 
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use crate::names;
 use crate::trace::Trace;
 use align::Pairs;
@@ -187,7 +187,7 @@ pub fn compare(
     b: &Trace,
     thresholds: Thresholds,
     budget: &Budget,
-) -> Result<Comparison, Exceeded> {
+) -> Result<Comparison, BudgetError> {
     let (in_a, in_b) = (has_trigger(a), has_trigger(b));
     let firsts = Sides { a: usize::from(in_a && !in_b), b: usize::from(in_b && !in_a) };
     let pairs = Pairs::of(a, b, firsts, budget)?;
@@ -215,7 +215,7 @@ fn row(
     pairs: &Pairs,
     thresholds: Thresholds,
     budget: &Budget,
-) -> Result<Row, Exceeded> {
+) -> Result<Row, BudgetError> {
     let spans = ordered.spans;
     let own_times = Sides {
         a: spans.a.and_then(|at| times::own(a, at, |_| true)),

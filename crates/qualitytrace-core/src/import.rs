@@ -22,7 +22,7 @@ mod template;
 
 use serde_json::Value;
 
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use collection::Collection;
 
 /// The tools whose files can be imported.
@@ -77,7 +77,7 @@ pub enum ImportError {
     Unknown,
     /// The import takes too long.
     #[error(transparent)]
-    Exceeded(#[from] Exceeded),
+    Exceeded(#[from] BudgetError),
 }
 
 /// What definitions are made for.

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use crate::number;
 
 /// Maximum nesting of lists and objects in a JSON value.
@@ -32,7 +32,7 @@ pub(crate) enum Error {
     Invalid(String),
     /// It exceeds the budget.
     #[error(transparent)]
-    Exceeded(#[from] Exceeded),
+    Exceeded(#[from] BudgetError),
 }
 
 /// Parses strict JSON.
@@ -66,7 +66,7 @@ pub(crate) fn look(text: &str) -> Option<JsonKind> {
 
 impl Json {
     /// Whether both are equal as JSON: members in any order, numbers by value.
-    pub(crate) fn same(&self, other: &Self, budget: &Budget) -> Result<bool, Exceeded> {
+    pub(crate) fn same(&self, other: &Self, budget: &Budget) -> Result<bool, BudgetError> {
         budget.work(1)?;
         match (self, other) {
             (Self::Number(left), Self::Number(right)) => {
@@ -133,8 +133,8 @@ impl Json {
 /// Whether the test holds for all items.
 pub(crate) fn all<T>(
     items: impl IntoIterator<Item = T>,
-    mut test: impl FnMut(T) -> Result<bool, Exceeded>,
-) -> Result<bool, Exceeded> {
+    mut test: impl FnMut(T) -> Result<bool, BudgetError>,
+) -> Result<bool, BudgetError> {
     for item in items {
         if !test(item)? {
             return Ok(false);
@@ -146,8 +146,8 @@ pub(crate) fn all<T>(
 /// Whether the test holds for any item.
 pub(crate) fn any<T>(
     items: impl IntoIterator<Item = T>,
-    mut test: impl FnMut(T) -> Result<bool, Exceeded>,
-) -> Result<bool, Exceeded> {
+    mut test: impl FnMut(T) -> Result<bool, BudgetError>,
+) -> Result<bool, BudgetError> {
     Ok(!all(items, |item| test(item).map(|found| !found))?)
 }
 
@@ -159,7 +159,11 @@ pub(crate) enum Members<'j> {
 
 impl<'j> Members<'j> {
     /// Prepares members for this many lookups.
-    pub(crate) fn of(members: &'j [(String, Json)], names: usize, budget: &Budget) -> Result<Self, Exceeded> {
+    pub(crate) fn of(
+        members: &'j [(String, Json)],
+        names: usize,
+        budget: &Budget,
+    ) -> Result<Self, BudgetError> {
         if members.len() < 16 || names < 4 {
             return Ok(Self::Few(members));
         }
@@ -167,7 +171,7 @@ impl<'j> Members<'j> {
         Ok(Self::Many(members.iter().map(|(name, value)| (name.as_str(), value)).collect()))
     }
 
-    pub(crate) fn get(&self, name: &str, budget: &Budget) -> Result<Option<&'j Json>, Exceeded> {
+    pub(crate) fn get(&self, name: &str, budget: &Budget) -> Result<Option<&'j Json>, BudgetError> {
         Ok(match self {
             Self::Few(members) => {
                 budget.work(1 + members.len() / 8)?;
@@ -353,7 +357,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn keep(&self, piece: &str, text: &mut String) -> Result<(), Exceeded> {
+    fn keep(&self, piece: &str, text: &mut String) -> Result<(), BudgetError> {
         if let Some(budget) = self.budget {
             budget.hold(piece.len())?;
             text.push_str(piece);

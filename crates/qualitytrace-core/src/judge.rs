@@ -18,7 +18,9 @@ mod unknown_service;
 pub use alias::Alias;
 pub use compiled::{Compiled, CompiledAssertion, CompiledOutput, CompiledSpec};
 pub use near::{FailedCondition, NearMiss, nearest_misses};
-pub use outcome::{AssertionResult, Failure, Outcome, OutputResult, Remedy, SpanResult, SpecResult, Verdict};
+pub use outcome::{
+    AssertionResult, FailureReason, Outcome, OutputResult, Remedy, SpanResult, SpecResult, Verdict,
+};
 pub use unknown_service::UnknownService;
 
 use std::cell::RefCell;
@@ -70,16 +72,16 @@ pub fn assert_once(assertion: &Parsed<Assertion>, surroundings: &EvaluationScope
 
 /// The state of a test while spans still arrive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standings {
+pub struct TestStatus {
     /// The state of each assertion, in order.
-    pub assertions: Vec<Standing>,
+    pub assertions: Vec<AssertionStatus>,
     /// Whether no later span can change an output.
     pub outputs_stand: bool,
 }
 
 /// The state of an assertion while spans still arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct AssertionStatus {
     /// The index of the spec.
     pub spec: usize,
     /// The index of the assertion in its spec.
@@ -114,13 +116,13 @@ impl Compiled {
     }
 
     /// Returns the state of each assertion and of the outputs, to decide whether to wait for more spans.
-    pub fn standing(&self, trace: &Trace, variables: &Variables, options: &Options) -> Standings {
+    pub fn standing(&self, trace: &Trace, variables: &Variables, options: &Options) -> TestStatus {
         let options = Options { near_misses: 0, ..options.clone() };
         let verdict = self.judge(trace, variables, &options);
         let mut assertions = Vec::new();
         for (spec, result) in verdict.specs.iter().enumerate() {
             for (assertion, result) in result.assertions.iter().enumerate() {
-                assertions.push(Standing {
+                assertions.push(AssertionStatus {
                     spec,
                     assertion,
                     passes: result.passes_now,
@@ -129,11 +131,11 @@ impl Compiled {
                 });
             }
         }
-        Standings { assertions, outputs_stand: verdict.outputs.iter().all(|output| output.is_final) }
+        TestStatus { assertions, outputs_stand: verdict.outputs.iter().all(|output| output.is_final) }
     }
 
     /// Returns the assertions whose result later spans can still change.
-    pub fn undecided(&self, trace: &Trace, variables: &Variables, options: &Options) -> Vec<Standing> {
+    pub fn undecided(&self, trace: &Trace, variables: &Variables, options: &Options) -> Vec<AssertionStatus> {
         let mut standings = self.standing(trace, variables, options).assertions;
         standings.retain(|standing| !standing.is_final);
         standings

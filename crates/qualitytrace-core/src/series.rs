@@ -19,9 +19,9 @@ impl Attempts {
     pub const MOST_RUNS: u64 = 10_000;
 
     /// Fails when the series could have more than [`Self::MOST_RUNS`] runs.
-    pub fn check(self) -> Result<(), TooMany> {
+    pub fn check(self) -> Result<(), TooManyRunsError> {
         let runs = u64::from(self.repeat.max(1)) * (u64::from(self.retries) + 1);
-        if runs > Self::MOST_RUNS { Err(TooMany { runs }) } else { Ok(()) }
+        if runs > Self::MOST_RUNS { Err(TooManyRunsError { runs }) } else { Ok(()) }
     }
 
     /// Whether there may be more than one run.
@@ -36,7 +36,7 @@ impl Attempts {
     "`repeat` and `retries` come to up to {runs} runs, and at most {} are made together; lower one of them",
     Attempts::MOST_RUNS
 )]
-pub struct TooMany {
+pub struct TooManyRunsError {
     /// How many there could be.
     pub runs: u64,
 }
@@ -49,7 +49,7 @@ impl Default for Attempts {
 
 /// How one run of a series ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Ended {
+pub enum RunEnding {
     /// It passed everything required.
     Passed,
     /// It was judged, and did not pass.
@@ -108,14 +108,14 @@ pub enum Next {
 }
 
 /// Decides what to do after these runs.
-pub fn next(attempts: Attempts, ended: &[Ended]) -> Next {
+pub fn next(attempts: Attempts, ended: &[RunEnding]) -> Next {
     let (mut repetitions, mut tries, mut lost) = (0, 0, false);
     for end in ended {
         tries += 1;
         match end {
-            Ended::Stopped => return Next::Done(Outcome::Stopped),
-            Ended::Passed => (repetitions, tries) = (repetitions + 1, 0),
-            Ended::Failed | Ended::Inconclusive | Ended::Interrupted | Ended::Broken => {
+            RunEnding::Stopped => return Next::Done(Outcome::Stopped),
+            RunEnding::Passed => (repetitions, tries) = (repetitions + 1, 0),
+            RunEnding::Failed | RunEnding::Inconclusive | RunEnding::Interrupted | RunEnding::Broken => {
                 if tries > attempts.retries {
                     (repetitions, tries, lost) = (repetitions + 1, 0, true);
                 }
@@ -125,26 +125,26 @@ pub fn next(attempts: Attempts, ended: &[Ended]) -> Next {
     if repetitions < attempts.repeat.max(1) {
         return Next::Start;
     }
-    let passed = ended.iter().filter(|end| **end == Ended::Passed).count();
-    let is_open = ended.iter().all(|end| matches!(end, Ended::Passed | Ended::Inconclusive));
+    let passed = ended.iter().filter(|end| **end == RunEnding::Passed).count();
+    let is_open = ended.iter().all(|end| matches!(end, RunEnding::Passed | RunEnding::Inconclusive));
     Next::Done(match ended.last() {
         _ if passed == ended.len() => Outcome::Passed,
         // More spans could have made every run pass.
         _ if passed > 0 && lost && is_open => Outcome::Inconclusive,
         _ if passed > 0 => Outcome::Flaky { recovered: !lost },
-        Some(Ended::Inconclusive) => Outcome::Inconclusive,
-        Some(Ended::Interrupted) => Outcome::Interrupted,
-        Some(Ended::Broken) => Outcome::Broken,
-        Some(Ended::Passed | Ended::Failed | Ended::Stopped) | None => Outcome::Failed,
+        Some(RunEnding::Inconclusive) => Outcome::Inconclusive,
+        Some(RunEnding::Interrupted) => Outcome::Interrupted,
+        Some(RunEnding::Broken) => Outcome::Broken,
+        Some(RunEnding::Passed | RunEnding::Failed | RunEnding::Stopped) | None => Outcome::Failed,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Ended::{Broken, Failed, Inconclusive, Interrupted, Passed, Stopped};
+    use RunEnding::{Broken, Failed, Inconclusive, Interrupted, Passed, Stopped};
 
-    fn check(retries: u32, repeat: u32, ended: &[Ended], expected: Next) {
+    fn check(retries: u32, repeat: u32, ended: &[RunEnding], expected: Next) {
         assert_eq!(next(Attempts { retries, repeat }, ended), expected, "{ended:?}");
     }
 

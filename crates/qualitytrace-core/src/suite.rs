@@ -97,12 +97,12 @@ pub enum Next {
     /// Record that these steps are skipped.
     Skip(Vec<usize>),
     /// The suite is complete.
-    Done(Ending),
+    Done(SuiteEnding),
 }
 
 /// The outcome of a suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum SuiteEnding {
     /// It ran to its end.
     Finished {
         /// Whether every step passed.
@@ -169,9 +169,9 @@ impl Plan {
             return Next::Wait;
         }
         if stopped || overview.has_setup_failed || standings.iter().any(|standing| standing.is_broken()) {
-            return Next::Done(Ending::Failed);
+            return Next::Done(SuiteEnding::Failed);
         }
-        Next::Done(Ending::Finished { passed: standings.iter().all(|standing| standing.is_good()) })
+        Next::Done(SuiteEnding::Finished { passed: standings.iter().all(|standing| standing.is_good()) })
     }
 
     /// Merges the variables of a step: those given to the suite, the outputs of setup, the values of its row, and
@@ -334,8 +334,8 @@ mod tests {
         check(steps, &[Waiting; 3], &Next::Start(vec![0]));
         check(steps, &[Running, Waiting, Waiting], &Next::Wait);
         check(steps, &[FAILED, Waiting, Waiting], &Next::Start(vec![1]));
-        check(steps, &[FAILED, PASSED, PASSED], &Next::Done(Ending::Finished { passed: false }));
-        check(steps, &[PASSED; 3], &Next::Done(Ending::Finished { passed: true }));
+        check(steps, &[FAILED, PASSED, PASSED], &Next::Done(SuiteEnding::Finished { passed: false }));
+        check(steps, &[PASSED; 3], &Next::Done(SuiteEnding::Finished { passed: true }));
     }
 
     #[test]
@@ -359,7 +359,7 @@ mod tests {
     fn a_broken_step_ends_the_suite() {
         let steps = "  steps: [a, b, c]\n";
         check(steps, &[PASSED, BROKEN, Waiting], &Next::Skip(vec![2]));
-        check(steps, &[PASSED, BROKEN, Skipped], &Next::Done(Ending::Failed));
+        check(steps, &[PASSED, BROKEN, Skipped], &Next::Done(SuiteEnding::Failed));
     }
 
     #[test]
@@ -373,12 +373,12 @@ mod tests {
             }
         }
         assert_eq!(standings, [PASSED; 3_000]);
-        assert_eq!(plan.next(&standings, false), Next::Done(Ending::Finished { passed: true }));
+        assert_eq!(plan.next(&standings, false), Next::Done(SuiteEnding::Finished { passed: true }));
     }
 
     #[test]
     fn a_suite_without_steps_passes() {
-        check("  steps: []\n", &[], &Next::Done(Ending::Finished { passed: true }));
+        check("  steps: []\n", &[], &Next::Done(SuiteEnding::Finished { passed: true }));
     }
 
     #[test]
@@ -405,7 +405,7 @@ mod tests {
         check(spec, &[FAILED, Waiting, Waiting, Waiting, Waiting], &Next::Skip(vec![1, 2]));
         check(spec, &[FAILED, Skipped, Skipped, Waiting, Waiting], &Next::Start(vec![3]));
         check(spec, &[FAILED, Skipped, Skipped, BROKEN, Waiting], &Next::Start(vec![4]));
-        check(spec, &[FAILED, Skipped, Skipped, PASSED, PASSED], &Next::Done(Ending::Failed));
+        check(spec, &[FAILED, Skipped, Skipped, PASSED, PASSED], &Next::Done(SuiteEnding::Failed));
     }
 
     #[test]
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(plan.next(&[Running, Waiting, Waiting], true), Next::Skip(vec![1]));
         assert_eq!(plan.next(&[Running, Skipped, Waiting], true), Next::Wait);
         assert_eq!(plan.next(&[stopped, Skipped, Waiting], true), Next::Start(vec![2]));
-        assert_eq!(plan.next(&[stopped, Skipped, PASSED], true), Next::Done(Ending::Failed));
+        assert_eq!(plan.next(&[stopped, Skipped, PASSED], true), Next::Done(SuiteEnding::Failed));
     }
 
     #[test]
@@ -424,7 +424,7 @@ mod tests {
         check(spec, &[PASSED, Running, Waiting, Waiting], &Next::Wait);
         check(spec, &[BROKEN, Waiting, Waiting, Waiting], &Next::Skip(vec![1]));
         check(spec, &[BROKEN, Skipped, Waiting, Waiting], &Next::Start(vec![2]));
-        check(spec, &[BROKEN, Skipped, PASSED, PASSED], &Next::Done(Ending::Failed));
+        check(spec, &[BROKEN, Skipped, PASSED, PASSED], &Next::Done(SuiteEnding::Failed));
     }
 
     #[test]

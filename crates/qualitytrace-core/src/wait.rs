@@ -65,8 +65,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use absence::{Absence, Whose};
-pub use forecast::{Due, Forecast, forecast};
+pub use absence::{Absence, AffectedServices};
+pub use forecast::{Forecast, PendingDeadline, forecast};
 pub use history::{History, Learned};
 pub use observation::Observations;
 pub use pending::{Pending, PendingCounts};
@@ -125,16 +125,16 @@ impl Default for Policy {
 
 /// The result of evaluating the specs against the spans that are here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Standing {
+pub struct SpecStatus {
     /// The specs that fail and could pass with more spans.
-    pub undecided: Vec<Undecided>,
+    pub undecided: Vec<OpenSpec>,
     /// Whether no span that may still come can change the verdict.
     pub is_final: bool,
 }
 
 /// A spec that fails, and that more spans could make pass.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Undecided {
+pub struct OpenSpec {
     /// Its name.
     pub name: String,
     /// The services whose spans it selects; empty when it does not say.
@@ -149,16 +149,16 @@ pub struct Undecided {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
     /// Judge: the trace is complete, or as complete as it is going to be.
-    Ready(Ended),
+    Ready(WaitEnd),
     /// Ask again at this time, or when a span arrives.
     Until(Timestamp, PendingCounts),
     /// Stop waiting for a trace that is known to lack something.
-    GaveUp(Ended),
+    GaveUp(WaitEnd),
 }
 
 /// How a wait ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct WaitEnd {
     /// Why it ended.
     pub reason: Reason,
     /// The open debts, up to [`MAX_NAMED_DEBTS`].
@@ -209,7 +209,7 @@ pub enum Meaning {
     NoTrace,
 }
 
-impl Ended {
+impl WaitEnd {
     /// Returns what the end of the wait means for the verdict.
     pub fn meaning(&self) -> Meaning {
         match self.reason {
@@ -250,7 +250,7 @@ pub fn wait(
     policy: &Policy,
     run: &Progress,
     register: &Register,
-    specs: impl FnOnce() -> Standing,
+    specs: impl FnOnce() -> SpecStatus,
     now: Timestamp,
 ) -> Wait {
     let Some(answered_at) = run.answered_at() else {
@@ -299,9 +299,9 @@ pub fn skipped(
     policy: &Policy,
     run: &Progress,
     register: &Register,
-    standing: Standing,
+    standing: SpecStatus,
     now: Timestamp,
-) -> Ended {
+) -> WaitEnd {
     let windows = Windows::new(policy, run, register, run.answered_at().unwrap_or(now));
     let mut ended = windows.left(run, register, Reason::Skipped, Outlook::default(), standing, now);
     // A user who skips the wait does not wait for silence or for a first run's window either.
@@ -323,7 +323,7 @@ pub fn absences(
     policy: &Policy,
     run: &Progress,
     register: &Register,
-    standing: &Standing,
+    standing: &SpecStatus,
     now: Timestamp,
 ) -> Vec<Absence> {
     let windows = Windows::new(policy, run, register, run.answered_at().unwrap_or(now));
@@ -406,7 +406,7 @@ impl Windows {
     }
 
     /// Returns the windows of a wait for what these specs allow for.
-    fn allowing(&self, undecided: &[Undecided]) -> Self {
+    fn allowing(&self, undecided: &[OpenSpec]) -> Self {
         let within = undecided.iter().filter_map(|spec| spec.within).max();
         let deadline = within.map(|within| self.answered_at + within.saturating_add(WITHIN_MARGIN));
         Self { deadline: deadline.map_or(self.deadline, |deadline| deadline.max(self.deadline)), ..*self }
@@ -458,7 +458,7 @@ impl Windows {
         register: &Register,
         owed: &PendingCounts,
         outlook: Outlook,
-        standing: Standing,
+        standing: SpecStatus,
         now: Timestamp,
     ) -> Wait {
         let is_final = standing.is_final;
@@ -504,9 +504,9 @@ impl Windows {
         register: &Register,
         reason: Reason,
         Outlook { absences, open_kinds, .. }: Outlook,
-        Standing { undecided, is_final, .. }: Standing,
+        SpecStatus { undecided, is_final, .. }: SpecStatus,
         now: Timestamp,
-    ) -> Ended {
+    ) -> WaitEnd {
         let still_arriving = now < self.last + self.quiet;
         let specs = undecided.into_iter().map(|spec| Pending::Spec { name: spec.name });
         let mut debts = run
@@ -514,7 +514,7 @@ impl Windows {
             .chain(specs)
             .chain((run.history().runs() == 0).then_some(Pending::First))
             .chain(still_arriving.then_some(Pending::Quiet));
-        Ended {
+        WaitEnd {
             reason,
             debts: debts.by_ref().take(MAX_NAMED_DEBTS).collect(),
             unnamed_debts: debts.count(),

@@ -145,7 +145,7 @@ impl RequiredAccess {
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum AccessError {
     /// It has no token.
     NoToken,
     /// Its token is unknown.
@@ -156,7 +156,7 @@ pub enum Refused {
     Throttled(u64),
 }
 
-impl Refused {
+impl AccessError {
     /// Returns the error message.
     pub fn message(self) -> String {
         match self {
@@ -215,7 +215,7 @@ impl Access {
     }
 
     /// Checks whether a token grants the permission.
-    pub fn check(&self, wanted: RequiredAccess, token: Option<&str>) -> Result<(), Refused> {
+    pub fn check(&self, wanted: RequiredAccess, token: Option<&str>) -> Result<(), AccessError> {
         self.check_fingerprint(wanted, token.map(Fingerprint::of).as_ref())
     }
 
@@ -229,20 +229,20 @@ impl Access {
         &self,
         wanted: RequiredAccess,
         token: Option<&Fingerprint>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), AccessError> {
         if self.is_open(wanted) {
             return Ok(());
         }
-        let hash = token.ok_or(Refused::NoToken)?;
+        let hash = token.ok_or(AccessError::NoToken)?;
         let mut known = self.tokens.iter().filter(|token| token.hash == *hash).peekable();
-        let first = known.peek().ok_or(Refused::Unknown)?.scope;
+        let first = known.peek().ok_or(AccessError::Unknown)?.scope;
         let allows = |scope: Scope| match (scope, wanted) {
             (Scope::Full, _)
             | (Scope::Read, RequiredAccess::Look | RequiredAccess::Stream)
             | (Scope::Ingest, RequiredAccess::Deliver) => true,
             (Scope::Read | Scope::Ingest, _) => false,
         };
-        if known.any(|token| allows(token.scope)) { Ok(()) } else { Err(Refused::Scope(first)) }
+        if known.any(|token| allows(token.scope)) { Ok(()) } else { Err(AccessError::Scope(first)) }
     }
 }
 
@@ -264,13 +264,13 @@ mod tests {
             (RequiredAccess::Deliver, Some(full), Ok(())),
             (RequiredAccess::Look, Some(read), Ok(())),
             (RequiredAccess::Stream, Some(read), Ok(())),
-            (RequiredAccess::Stream, Some(send), Err(Refused::Scope(Scope::Ingest))),
-            (RequiredAccess::Change, Some(read), Err(Refused::Scope(Scope::Read))),
-            (RequiredAccess::Deliver, Some(read), Err(Refused::Scope(Scope::Read))),
+            (RequiredAccess::Stream, Some(send), Err(AccessError::Scope(Scope::Ingest))),
+            (RequiredAccess::Change, Some(read), Err(AccessError::Scope(Scope::Read))),
+            (RequiredAccess::Deliver, Some(read), Err(AccessError::Scope(Scope::Read))),
             (RequiredAccess::Deliver, Some(send), Ok(())),
-            (RequiredAccess::Look, Some(send), Err(Refused::Scope(Scope::Ingest))),
-            (RequiredAccess::Look, Some("something-else-entirely"), Err(Refused::Unknown)),
-            (RequiredAccess::Look, None, Err(Refused::NoToken)),
+            (RequiredAccess::Look, Some(send), Err(AccessError::Scope(Scope::Ingest))),
+            (RequiredAccess::Look, Some("something-else-entirely"), Err(AccessError::Unknown)),
+            (RequiredAccess::Look, None, Err(AccessError::NoToken)),
             (RequiredAccess::Health, None, Ok(())),
         ] {
             assert_eq!(access(true).check(wanted, token), expected, "{wanted:?} {token:?}");

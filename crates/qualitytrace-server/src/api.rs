@@ -11,7 +11,6 @@ mod info;
 mod json_body;
 mod language;
 mod legacy;
-mod legacy_error;
 pub(crate) mod memory;
 pub(crate) mod middleware;
 mod negotiation;
@@ -19,6 +18,7 @@ mod path;
 mod precondition;
 mod query;
 mod resources;
+mod run_error;
 mod runs;
 mod session;
 mod suites;
@@ -111,7 +111,7 @@ fn table() -> Routes<App> {
         .merge(legacy::suite_routes())
         .merge(runs::verdict::routes())
         .merge(runs::series::routes())
-        .merge(runs::across::routes())
+        .merge(runs::all_runs::routes())
         .merge(compare::routes())
         .merge(suites::routes())
         .merge(trigger::routes())
@@ -179,7 +179,7 @@ fn server_routes() -> Routes<App> {
 fn test_routes() -> Routes<App> {
     use RequiredAccess::{Change, Look, Stream};
     use legacy::export::Exported;
-    use legacy_error::{BAD_REQUEST, NOT_FOUND, TOO_MANY_REQUESTS, UNPROCESSABLE};
+    use run_error::{BAD_REQUEST, NOT_FOUND, TOO_MANY_REQUESTS, UNPROCESSABLE};
     let (runs, run) = ("/api/tests/{id}/run", "/api/tests/{id}/run/{number}");
     let of_run = |rest: &str| format!("{run}/{rest}");
     let (shows, succeeds) = ((200, Json(of::<Run>)), (200, Json(of::<Success>)));
@@ -359,7 +359,7 @@ fn trace_computations() -> Routes<App> {
     use traces::{dry_run, select};
     let of_run = |rest: &str| format!("/api/tests/{{id}}/run/{{number}}/{rest}");
     let (selected, selection) = ((200, Json(of::<select::Selected>)), Body::Json(of::<select::Selection>));
-    let (tried, trial) = ((200, Json(of::<dry_run::Tried>)), Body::Json(of::<dry_run::Trial>));
+    let (tried, trial) = ((200, Json(of::<dry_run::DryRunResult>)), Body::Json(of::<dry_run::DryRunRequest>));
     Routes::new()
         .post(
             "/api/traces/{id}/select",

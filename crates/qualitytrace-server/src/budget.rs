@@ -33,7 +33,7 @@ pub struct Lease {
 
 /// The budget does not have enough bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoRoom {
+pub enum MemoryBudgetError {
     /// Not now: other requests hold them.
     Now,
     /// Never: not even the whole budget would be enough.
@@ -60,13 +60,13 @@ impl Budget {
     }
 
     /// Creates an empty lease.
-    pub fn lease(&self) -> Result<Lease, NoRoom> {
-        let permits = self.semaphore.try_take_many(0).ok_or(NoRoom::Now)?;
+    pub fn lease(&self) -> Result<Lease, MemoryBudgetError> {
+        let permits = self.semaphore.try_take_many(0).ok_or(MemoryBudgetError::Now)?;
         Ok(Lease { budget: self.clone(), permits, bytes: 0, share: None })
     }
 
     /// Creates an empty lease for one of many senders, which share the budget fairly when it is short.
-    pub(crate) fn lease_for(&self, sender: String) -> Result<Lease, NoRoom> {
+    pub(crate) fn lease_for(&self, sender: String) -> Result<Lease, MemoryBudgetError> {
         Ok(Lease { share: Some(Share::of(&self.shares, sender)), ..self.lease()? })
     }
 
@@ -77,18 +77,18 @@ impl Budget {
 
 impl Lease {
     /// Takes more bytes.
-    pub fn grow(&mut self, bytes: u64) -> Result<(), NoRoom> {
+    pub fn grow(&mut self, bytes: u64) -> Result<(), MemoryBudgetError> {
         let wanted = (self.bytes + bytes).div_ceil(UNIT);
         let missing = wanted.saturating_sub(self.permits.num_permits() as u64);
         if missing > 0 {
             let room = self.budget.room();
             let most = if self.share.is_some() { Share::most(room) } else { room.size };
             let missing = u32::try_from(missing).ok().filter(|_| wanted <= most / UNIT);
-            let missing = missing.ok_or(NoRoom::Ever { limit: most })?;
+            let missing = missing.ok_or(MemoryBudgetError::Ever { limit: most })?;
             if self.share.as_ref().is_some_and(|share| !share.admits(bytes, room)) {
-                return Err(NoRoom::Now);
+                return Err(MemoryBudgetError::Now);
             }
-            self.permits.merge(self.budget.semaphore.try_take_many(missing).ok_or(NoRoom::Now)?);
+            self.permits.merge(self.budget.semaphore.try_take_many(missing).ok_or(MemoryBudgetError::Now)?);
         }
         self.set(self.bytes + bytes);
         Ok(())
@@ -102,29 +102,33 @@ impl Lease {
     }
 
     /// Takes more bytes if a quarter of the budget stays free: what a slow sender holds must not lock out the others.
-    pub(crate) fn grow_sparingly(&mut self, bytes: u64) -> Result<(), NoRoom> {
+    pub(crate) fn grow_sparingly(&mut self, bytes: u64) -> Result<(), MemoryBudgetError> {
         let all = self.budget.semaphore.size() as u64;
         let (wanted, reserve) = ((self.bytes + bytes).div_ceil(UNIT), all / 4);
         if wanted > all - reserve {
-            return Err(NoRoom::Ever { limit: (all - reserve) * UNIT });
+            return Err(MemoryBudgetError::Ever { limit: (all - reserve) * UNIT });
         }
         let missing = wanted.saturating_sub(self.permits.num_permits() as u64);
         if missing > 0 && (self.budget.semaphore.free() as u64) < missing + reserve {
-            return Err(NoRoom::Now);
+            return Err(MemoryBudgetError::Now);
         }
         self.grow(bytes)
     }
 
     /// Takes more bytes, and waits up to `longest` while other requests hold them.
-    pub(crate) async fn grow_within(&mut self, bytes: u64, longest: Duration) -> Result<(), NoRoom> {
+    pub(crate) async fn grow_within(
+        &mut self,
+        bytes: u64,
+        longest: Duration,
+    ) -> Result<(), MemoryBudgetError> {
         match self.grow(bytes) {
-            Err(NoRoom::Now) => {}
+            Err(MemoryBudgetError::Now) => {}
             done => return done,
         }
         let missing = (self.bytes + bytes).div_ceil(UNIT).saturating_sub(self.permits.num_permits() as u64);
         let missing = u32::try_from(missing).unwrap_or(u32::MAX);
         let permits = tokio::time::timeout(longest, self.budget.semaphore.take_many(missing)).await;
-        self.permits.merge(permits.ok().flatten().ok_or(NoRoom::Now)?);
+        self.permits.merge(permits.ok().flatten().ok_or(MemoryBudgetError::Now)?);
         self.set(self.bytes + bytes);
         Ok(())
     }
@@ -157,15 +161,19 @@ mod tests {
         let mut first = budget.lease().unwrap();
         first.grow(6 * UNIT).unwrap();
         let mut second = budget.lease().unwrap();
-        assert_eq!(second.grow(5 * UNIT), Err(NoRoom::Now));
+        assert_eq!(second.grow(5 * UNIT), Err(MemoryBudgetError::Now));
         drop(first);
         assert_eq!(second.grow(5 * UNIT), Ok(()));
-        assert_eq!(second.grow(6 * UNIT), Err(NoRoom::Ever { limit: 10 * UNIT }));
+        assert_eq!(second.grow(6 * UNIT), Err(MemoryBudgetError::Ever { limit: 10 * UNIT }));
         second.shrink_to(2 * UNIT);
         assert_eq!(second.grow_sparingly(4 * UNIT), Ok(()), "6 of 10 are taken");
         let mut third = budget.lease().unwrap();
-        assert_eq!(third.grow_sparingly(3 * UNIT), Err(NoRoom::Now), "the last quarter is for others");
-        assert_eq!(second.grow_sparingly(3 * UNIT), Err(NoRoom::Ever { limit: 8 * UNIT }));
+        assert_eq!(
+            third.grow_sparingly(3 * UNIT),
+            Err(MemoryBudgetError::Now),
+            "the last quarter is for others"
+        );
+        assert_eq!(second.grow_sparingly(3 * UNIT), Err(MemoryBudgetError::Ever { limit: 8 * UNIT }));
         assert_eq!(third.grow(3 * UNIT), Ok(()));
     }
 
@@ -178,7 +186,7 @@ mod tests {
         };
         let flood: Vec<Lease> = (0..64).map_while(|_| take("flooder", 4).ok()).collect();
         assert_eq!(flood.len(), 14, "an eighth is left");
-        assert_eq!(take("flooder", 64).err(), Some(NoRoom::Ever { limit: 56 * UNIT }));
+        assert_eq!(take("flooder", 64).err(), Some(MemoryBudgetError::Ever { limit: 56 * UNIT }));
         let polite = take("polite", 4).unwrap();
         drop(flood);
         let flood: Vec<Lease> = (0..64).map_while(|_| take("flooder", 4).ok()).collect();
@@ -193,7 +201,10 @@ mod tests {
         let (mut first, mut second) = (budget.lease().unwrap(), budget.lease().unwrap());
         first.grow(6 * UNIT).unwrap();
         let longest = Duration::from_secs(5);
-        assert_eq!(second.grow_within(5 * UNIT, Duration::from_millis(20)).await, Err(NoRoom::Now));
+        assert_eq!(
+            second.grow_within(5 * UNIT, Duration::from_millis(20)).await,
+            Err(MemoryBudgetError::Now)
+        );
         let (waited, ()) = tokio::join!(second.grow_within(5 * UNIT, longest), async { drop(first) });
         assert_eq!(waited, Ok(()));
     }

@@ -14,7 +14,7 @@ use qualitytrace_core::trace::parents::{ById, Node, parents};
 use qualitytrace_core::trace::{Span, SpanKind, StatusCode};
 
 use crate::otlp::heads::{Head, heads};
-use crate::otlp::protobuf::Malformed;
+use crate::otlp::protobuf::ProtobufError;
 pub(crate) use texts::{TextId, Texts};
 
 /// Bytes of a row with its entries in the tables of ids.
@@ -143,7 +143,7 @@ impl Columns {
     }
 
     /// Adds the spans of a delivery: an encoded export request. [`Self::finish`] must follow.
-    pub(crate) fn deliver(&mut self, at: Timestamp, request: &[u8]) -> Result<(), Malformed> {
+    pub(crate) fn deliver(&mut self, at: Timestamp, request: &[u8]) -> Result<(), ProtobufError> {
         self.deliveries.push((at, self.sent.len()));
         let mut changed = usize::MAX;
         let read = heads(request, self.trace, |head| {

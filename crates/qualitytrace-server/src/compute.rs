@@ -108,7 +108,7 @@ impl Drop for EndOnDrop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use qualitytrace_core::budget::Exceeded;
+    use qualitytrace_core::budget::BudgetError;
     use qualitytrace_core::lang::{parse_selector, select};
     use qualitytrace_core::trace::Trace;
 
@@ -134,6 +134,6 @@ mod tests {
             _ = begins.recv() => {}
         }
         let noticed = tokio::time::timeout(std::time::Duration::from_secs(10), noticed.recv());
-        assert_eq!(noticed.await.unwrap(), Some(Exceeded::Stopped));
+        assert_eq!(noticed.await.unwrap(), Some(BudgetError::Stopped));
     }
 }

@@ -50,7 +50,7 @@ use crate::budget::Budget;
 use crate::config::Live;
 use crate::files::AllowedFiles;
 use crate::provision::data_store_files;
-use crate::trigger::{Endpoint, Failure, Gate, Reason};
+use crate::trigger::{Endpoint, Gate, Reason, TriggerError};
 
 pub(crate) use self::connection::{Checked, Progress as ConnectionProgress};
 pub(crate) use self::error::FetchError;
@@ -124,7 +124,7 @@ impl DataStores {
     }
 
     /// Returns the store; `None` if traces are sent to us instead.
-    pub(crate) async fn of(&self, source: &Source) -> Result<Option<Arc<DataStore>>, Failure> {
+    pub(crate) async fn of(&self, source: &Source) -> Result<Option<Arc<DataStore>>, TriggerError> {
         if source.is_received() {
             return Ok(None);
         }
@@ -159,7 +159,7 @@ impl DataStores {
     }
 
     /// Creates the client of a store, with the certificates that it names.
-    async fn open(&self, source: &Source, terms: &ConnectionTerms) -> Result<DataStore, Failure> {
+    async fn open(&self, source: &Source, terms: &ConnectionTerms) -> Result<DataStore, TriggerError> {
         let files = Files { allowed: terms.files.clone(), provisioned: &self.provisioned };
         let answers = Answers { limit: terms.limit, budget: self.budget.clone() };
         DataStore::new(&files.read(source).await?, &terms.gate, &answers)
@@ -167,7 +167,7 @@ impl DataStores {
 }
 
 impl DataStore {
-    fn new(source: &Source, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
+    fn new(source: &Source, gate: &Gate, answers: &Answers) -> Result<Self, TriggerError> {
         let client = match source {
             Source::Jaeger(client) => Client::Jaeger(Jaeger::new(client, gate, answers)?),
             Source::Tempo(tempo) => Client::Tempo(Tempo::new(tempo, gate, answers)?),
@@ -185,7 +185,7 @@ impl DataStore {
             Source::ClickHouse(table) => Client::ClickHouse(ClickHouse::new(table, gate, answers)?),
             Source::Received(_) => {
                 let message = "traces are sent to this server, there is nothing to query".to_owned();
-                return Err(Failure::told(Reason::Unsupported, message));
+                return Err(TriggerError::told(Reason::Unsupported, message));
             }
         };
         Ok(Self { client, permits: Semaphore::new(CONCURRENCY), paused_until: Mutex::default() })
@@ -278,7 +278,7 @@ impl DataStore {
             let asked = Instant::now();
             let Ok(permit) = self.permits.acquire().await else {
                 let message = "the server is stopping".to_owned();
-                return Err(FetchError::passing(Failure::told(Reason::Timeout, message)));
+                return Err(FetchError::passing(TriggerError::told(Reason::Timeout, message)));
             };
             // The store may have asked another run for a pause meanwhile.
             if self.pause().is_zero() {

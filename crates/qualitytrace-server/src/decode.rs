@@ -10,7 +10,7 @@ use bytes::Bytes;
 use prost::Message;
 use serde::de::DeserializeOwned;
 
-use crate::budget::{Lease, NoRoom};
+use crate::budget::{Lease, MemoryBudgetError};
 
 pub(crate) use weight::{json_weight, protobuf_weight};
 
@@ -34,11 +34,11 @@ pub enum DecodeError {
     Busy,
 }
 
-impl From<NoRoom> for DecodeError {
-    fn from(short: NoRoom) -> Self {
+impl From<MemoryBudgetError> for DecodeError {
+    fn from(short: MemoryBudgetError) -> Self {
         match short {
-            NoRoom::Now => Self::Busy,
-            NoRoom::Ever { limit } => Self::TooLarge { limit },
+            MemoryBudgetError::Now => Self::Busy,
+            MemoryBudgetError::Ever { limit } => Self::TooLarge { limit },
         }
     }
 }
@@ -64,7 +64,7 @@ impl From<String> for DecodeError {
 /// The memory that a decoder may take.
 pub(crate) trait Room {
     /// Takes bytes.
-    fn take(&mut self, bytes: u64) -> Result<(), NoRoom>;
+    fn take(&mut self, bytes: u64) -> Result<(), MemoryBudgetError>;
     /// The bytes that are taken.
     fn taken(&self) -> u64;
     /// Gives back all but these bytes.
@@ -72,7 +72,7 @@ pub(crate) trait Room {
 }
 
 impl Room for Lease {
-    fn take(&mut self, bytes: u64) -> Result<(), NoRoom> {
+    fn take(&mut self, bytes: u64) -> Result<(), MemoryBudgetError> {
         self.grow(bytes)
     }
 
@@ -105,10 +105,10 @@ impl Allowance {
 }
 
 impl Room for Allowance {
-    fn take(&mut self, bytes: u64) -> Result<(), NoRoom> {
+    fn take(&mut self, bytes: u64) -> Result<(), MemoryBudgetError> {
         let taken = self.taken.saturating_add(bytes);
         if taken > self.limit {
-            return Err(NoRoom::Ever { limit: self.limit });
+            return Err(MemoryBudgetError::Ever { limit: self.limit });
         }
         self.taken = taken;
         Ok(())

@@ -19,7 +19,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-pub use crate::budget::{Budget, Lease, NoRoom};
+pub use crate::budget::{Budget, Lease, MemoryBudgetError};
 pub use split::{Chunk, Split};
 
 use crate::client::Client;
@@ -115,7 +115,7 @@ pub struct Accepted {
 
 /// Why a request was refused as a whole; the sender may retry later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum IngestError {
     /// Too many requests are under way.
     #[error("too many requests are waiting for the store; try again later")]
     Busy,
@@ -143,7 +143,7 @@ struct Write {
     queued: Timestamp,
     /// Held until the chunks are committed, also when the client has disconnected by then.
     lease: Lease,
-    done: oneshot::Sender<Result<(), Refused>>,
+    done: oneshot::Sender<Result<(), IngestError>>,
 }
 
 /// The tasks behind an [`Ingest`]; they end when the ingest is dropped.
@@ -287,7 +287,7 @@ impl Ingest {
     }
 
     /// Stores the spans of a request. `lease` is held until they are committed.
-    pub async fn spans(&self, mut split: Split, lease: Lease) -> Result<Accepted, Refused> {
+    pub async fn spans(&self, mut split: Split, lease: Lease) -> Result<Accepted, IngestError> {
         let crowded = self.drop_crowded(&mut split).await?;
         let without_trace = split.without_trace;
         let stored = split.items();
@@ -298,7 +298,7 @@ impl Ingest {
     }
 
     /// Stores the log records of a request that have a trace and counts the others.
-    pub async fn logs(&self, split: Split, lease: Lease) -> Result<Accepted, Refused> {
+    pub async fn logs(&self, split: Split, lease: Lease) -> Result<Accepted, IngestError> {
         let (stored, unbound) = (split.items(), split.without_trace);
         self.register.signalled(&split.senders, register::Signal::Logs, clock::now());
         self.commit(split, Signal::Logs, lease).await?;
@@ -332,7 +332,7 @@ impl Ingest {
     ///
     /// The store is queried only when one request alone could fill half a trace, so after a restart the limit is
     /// enforced within a factor of two.
-    async fn drop_crowded(&self, split: &mut Split) -> Result<u64, Refused> {
+    async fn drop_crowded(&self, split: &mut Split) -> Result<u64, IngestError> {
         let limit = self.limits().spans_per_trace;
         let mut crowded = 0;
         let mut kept = Vec::with_capacity(split.chunks.len());
@@ -369,7 +369,7 @@ impl Ingest {
         }
     }
 
-    async fn commit(&self, split: Split, signal: Signal, mut lease: Lease) -> Result<(), Refused> {
+    async fn commit(&self, split: Split, signal: Signal, mut lease: Lease) -> Result<(), IngestError> {
         // Only spans show how late a service delivers.
         let senders = if signal == Signal::Spans { split.senders } else { Vec::new() };
         if split.chunks.is_empty() {
@@ -379,17 +379,17 @@ impl Ingest {
         let limit = self.limits().retained_bytes;
         if self.retained_bytes() >= limit {
             self.crowded.notify_one();
-            return Err(Refused::Full { limit });
+            return Err(IngestError::Full { limit });
         }
         // A sender of many small requests must not take more of the queue than of the budget: each request leases at
         // least its part.
         let place = self.budget().size() / WAITING_REQUESTS as u64;
-        lease.grow(place.saturating_sub(lease.bytes())).map_err(|_| Refused::Busy)?;
+        lease.grow(place.saturating_sub(lease.bytes())).map_err(|_| IngestError::Busy)?;
         let (done, answer) = oneshot::channel();
         let chunks = split.chunks.into_iter().map(|chunk| packed(&chunk, signal)).collect();
         let write = Write { chunks, senders, queued: clock::now(), lease, done };
-        self.writer.try_send(write).map_err(|_| Refused::Busy)?;
-        answer.await.unwrap_or_else(|_| Err(Refused::Failed { reason: "the server is stopping".into() }))
+        self.writer.try_send(write).map_err(|_| IngestError::Busy)?;
+        answer.await.unwrap_or_else(|_| Err(IngestError::Failed { reason: "the server is stopping".into() }))
     }
 
     /// Remembers traces as samples, up to the limit.
@@ -523,9 +523,9 @@ async fn evict_old(ingest: Weak<Ingest>, crowded: Arc<Notify>) {
     }
 }
 
-fn failed(error: &crate::store::Error) -> Refused {
+fn failed(error: &crate::store::Error) -> IngestError {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-    Refused::Failed { reason: format!("{error}{cause}") }
+    IngestError::Failed { reason: format!("{error}{cause}") }
 }
 
 fn count(counter: &AtomicU64, by: u64) {

@@ -20,7 +20,7 @@ pub mod limits;
 pub mod listen;
 pub mod observability;
 pub mod otlp;
-mod private;
+mod private_files;
 pub mod provision;
 pub mod redact;
 mod refusals;

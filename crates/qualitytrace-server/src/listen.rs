@@ -127,7 +127,7 @@ impl BindRequest {
 
 /// TLS and limits of a listener.
 #[derive(Debug, Clone)]
-pub(crate) struct Terms {
+pub(crate) struct ListenerSettings {
     /// TLS, if it is enabled.
     pub(crate) tls: Option<Tls>,
     /// The current limits: each connection has those of its beginning.
@@ -172,7 +172,7 @@ fn builder(limits: &Limits) -> auto::Builder<Unrecorded> {
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    terms: Terms,
+    terms: ListenerSettings,
     mut stop: watch::Receiver<bool>,
 ) {
     let graceful = GracefulShutdown::new();

@@ -164,7 +164,7 @@ pub(crate) struct TriggerRecord(ApplicationSpan);
 
 impl TriggerRecord {
     /// Ends the span with the result of the trigger.
-    pub(crate) fn end(mut self, outcome: &Result<Reply, trigger::Failure>) {
+    pub(crate) fn end(mut self, outcome: &Result<Reply, trigger::TriggerError>) {
         match outcome {
             Ok(Reply::Http { status, .. }) => self.0.text(names::RESPONSE_STATUS, status.to_string()),
             Ok(Reply::Grpc(reply)) => self.0.text(names::RESPONSE_STATUS, reply.code.to_string()),
@@ -213,7 +213,7 @@ impl Caller {
 }
 
 /// Enables recording for a request; the connection that it came over is not recorded.
-pub(crate) async fn recorded(request: Request, next: Next) -> Response {
+pub(crate) async fn trace_request(request: Request, next: Next) -> Response {
     Recorded::new(next.run(request)).await
 }
 

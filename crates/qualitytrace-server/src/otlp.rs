@@ -18,7 +18,7 @@ mod status;
 pub(crate) mod weight;
 pub mod wire;
 
-pub(crate) use file::{NotStored, store_fetched, store_file};
+pub(crate) use file::{SpanFileError, store_fetched, store_file};
 pub(crate) use grpc::services as grpc_services;
 pub use grpc::unknown_method;
 pub(crate) use http::{cors, note_misdirected, routes as http_routes};

@@ -45,7 +45,7 @@ use crate::wire::run::Run;
 use crate::wire::{Event, Verdict};
 
 pub use self::error::Error;
-pub(crate) use self::execution::{NotSent, SentOnce, Watching, settings};
+pub(crate) use self::execution::{SendError, SentOnce, Watching, settings};
 pub use self::suites::{Order, StepTest, SuiteOrder, SuiteState};
 
 /// How long the last statements of a server may take, together.
@@ -240,8 +240,8 @@ impl Runner {
         &self,
         trigger: Trigger,
         variables: &Variables,
-    ) -> Result<SentOnce, NotSent> {
-        let _permit = self.queue.trigger_permit(PERMIT_WAIT).await.ok_or(NotSent::Busy)?;
+    ) -> Result<SentOnce, SendError> {
+        let _permit = self.queue.trigger_permit(PERMIT_WAIT).await.ok_or(SendError::Busy)?;
         let _clock = self.queue.hold_clock();
         self.execution.send_once(trigger, variables, self.longest_reply()).await
     }
@@ -252,8 +252,8 @@ impl Runner {
         &self,
         trigger: Trigger,
         variables: &Variables,
-    ) -> Result<(Methods, Redactor), NotSent> {
-        let _permit = self.queue.trigger_permit(PERMIT_WAIT).await.ok_or(NotSent::Busy)?;
+    ) -> Result<(Methods, Redactor), SendError> {
+        let _permit = self.queue.trigger_permit(PERMIT_WAIT).await.ok_or(SendError::Busy)?;
         self.execution.methods(trigger, variables, self.longest_reply()).await
     }
 

@@ -1,6 +1,7 @@
 //! Assembles the server: store, ingest, runner, router and sockets.
 
 mod check;
+mod layers;
 
 use std::future::{Ready, ready};
 use std::net::SocketAddr;
@@ -9,7 +10,6 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{OriginalUri, Request};
-use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use futures_util::future::BoxFuture;
 use http::Uri;
@@ -21,11 +21,12 @@ use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
-use crate::api::middleware::{self, Guard};
+use self::layers::ApiLayers;
+use crate::api::middleware::Guard;
 use crate::api::{self, App, memory};
 use crate::config::{Config, Live, UnchangedSetting};
 use crate::ingest::{self, Ingest};
-use crate::listen::{BindRequest, Terms};
+use crate::listen::{BindRequest, ListenerSettings};
 use crate::observability::Recorder;
 use crate::routes::{Route, Routes};
 use crate::runner::{self, Runner};
@@ -33,7 +34,7 @@ use crate::source::Source;
 use crate::store::{self, Store};
 use crate::tls::{self, Tls};
 use crate::vault::Vault;
-use crate::{listen, otlp, private, provision, retention, web};
+use crate::{listen, otlp, private_files, provision, retention};
 
 /// A running server.
 #[derive(Debug)]
@@ -166,25 +167,12 @@ impl Server {
             digests: Arc::default(),
             config: live.clone(),
         };
-        let check = from_fn_with_state(guard.clone(), middleware::check);
-        let same_origin = from_fn_with_state(guard, middleware::same_origin);
-        let page = from_fn_with_state(config.page, web::serve);
-        let receive = from_fn_with_state(memory, memory::receive);
-        let guarded = |routes: Routes| {
-            let routes = routes.layer(from_fn(middleware::carry_out)).layer(receive.clone());
-            let routes = routes.layer(from_fn(middleware::content_type));
-            // The page's files are for everyone: who reads them still needs a token for all that they ask for.
-            let routes = routes.layer(check.clone()).layer(page.clone());
-            let routes = recorder.refusals_of(routes.layer(same_origin.clone()));
-            // Requests to the OTLP endpoints are not recorded.
-            let routes = routes.layer(from_fn(middleware::name));
-            routes.layer(from_fn(crate::observability::recorded))
-        };
+        let layers = ApiLayers { recorder: recorder.clone(), guard, page: config.page, memory };
         let not_found = not_found(ingest);
         let api = recorder.requests_to(api::routes(app)).merge(recorder.routes());
         let mut table = api.list().to_vec();
-        let api = guarded(api).into_router();
-        let api = api.fallback_service(guarded(Routes::nowhere(not_found.clone())).into_fallback());
+        let api = layers.around(api).into_router();
+        let api = api.fallback_service(layers.around(Routes::nowhere(not_found.clone())).into_fallback());
         let prefixed = match config.path_prefix.as_str() {
             "" => Router::new(),
             // The router does not count the prefix followed by a bare slash as below the prefix.
@@ -201,14 +189,14 @@ impl Server {
         };
         // OTLP requests come in large numbers: they are checked only when `auth.otlp` asks for it.
         let checked =
-            |routes: Routes| if config.safety.access.otlp { routes.layer(check.clone()) } else { routes };
+            |routes: Routes| if config.safety.access.otlp { layers.authenticated(routes) } else { routes };
         let otlp = otlp.map_or_else(Router::new, |[http, grpc]| {
             table.extend([http.list(), grpc.list()].concat());
             let http = checked(http).into_router().layer(otlp::cors());
             http.merge(checked(grpc).into_router())
         });
         let main = otlp.clone().merge(api).merge(prefixed);
-        let [main_terms, otlp_terms] = tls.clone().map(|tls| Terms { tls, config: live.clone() });
+        let [main_terms, otlp_terms] = tls.clone().map(|tls| ListenerSettings { tls, config: live.clone() });
         let listeners = sockets.serve((main, main_terms), &(otlp.fallback(not_found), otlp_terms), &stopped);
         let retention = tokio::spawn(retention::keep(store.clone(), live.clone()));
         warn_if_exposed(&live.get());
@@ -346,7 +334,7 @@ fn acceptors(config: &Config) -> [Result<Option<Tls>, tls::Error>; 2] {
 /// Makes the folder of a database that is in the data folder.
 fn make_folder(config: &Config) -> Result<(), Error> {
     let Some(folder) = config.own_folder() else { return Ok(()) };
-    let made = check::can_be_made(&folder).and_then(|()| private::folder(&folder));
+    let made = check::can_be_made(&folder).and_then(|()| private_files::folder(&folder));
     made.map_err(|source| Error::Folder { operation: "make", path: folder, source })
 }
 
@@ -386,11 +374,11 @@ impl Sockets {
 
     fn serve(
         self,
-        main: (Router, Terms),
-        otlp: &(Router, Terms),
+        main: (Router, ListenerSettings),
+        otlp: &(Router, ListenerSettings),
         stopped: &signal::Receiver<bool>,
     ) -> Vec<JoinHandle<()>> {
-        let serve = |listener, (router, terms): (Router, Terms)| {
+        let serve = |listener, (router, terms): (Router, ListenerSettings)| {
             tokio::spawn(listen::serve(listener, router, terms, stopped.clone()))
         };
         let extra = [self.otlp_grpc, self.otlp_http]

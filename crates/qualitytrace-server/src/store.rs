@@ -6,7 +6,6 @@
 mod address;
 mod audit;
 mod availability;
-mod browse;
 mod check;
 mod checkpoints;
 mod chunks;
@@ -36,6 +35,7 @@ mod servers;
 mod sizes;
 mod suites;
 mod tables;
+mod trace_queries;
 mod upsert;
 mod verify;
 mod withheld;

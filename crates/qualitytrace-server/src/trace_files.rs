@@ -58,12 +58,12 @@ pub struct TraceFile {
     /// Its spans, each with a valid trace id.
     pub request: ExportTraceServiceRequest,
     /// The spans that could not be read.
-    pub refused: Refused,
+    pub refused: RefusedSpans,
 }
 
 /// Spans that could not be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedSpans {
     /// Their number.
     pub count: u64,
     /// The first of them.
@@ -79,7 +79,7 @@ pub struct Problem {
     pub reason: String,
 }
 
-impl Refused {
+impl RefusedSpans {
     /// Counts a span that could not be read. `location` is asked for only if it is named.
     fn note(&mut self, location: impl FnOnce() -> String, reason: impl Into<String>) {
         self.count += 1;
@@ -101,7 +101,7 @@ impl Refused {
 
 /// Why nothing of a file could be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum TraceFileError {
     /// It is not JSON, or not the JSON of its format.
     #[error("the file cannot be read: {0}")]
     Broken(String),
@@ -125,7 +125,7 @@ pub enum Unreadable {
     Busy,
 }
 
-impl From<DecodeError> for Unreadable {
+impl From<DecodeError> for TraceFileError {
     fn from(error: DecodeError) -> Self {
         match error {
             DecodeError::Malformed(cause) => Self::Broken(cause),
@@ -136,7 +136,7 @@ impl From<DecodeError> for Unreadable {
 }
 
 /// Reads a file of the user's own, which may take any amount of memory.
-pub fn read(file: &[u8], format: Option<Format>) -> Result<TraceFile, Unreadable> {
+pub fn read(file: &[u8], format: Option<Format>) -> Result<TraceFile, TraceFileError> {
     read_within(file, format, &mut Allowance::new(u64::MAX))
 }
 
@@ -146,14 +146,14 @@ pub(crate) fn read_within(
     file: &[u8],
     format: Option<Format>,
     room: &mut impl Room,
-) -> Result<TraceFile, Unreadable> {
+) -> Result<TraceFile, TraceFileError> {
     let file = file.strip_prefix(b"\xef\xbb\xbf").unwrap_or(file);
     let mut all = TraceFile::default();
     if is_lines(file) {
         for (at, line) in lines(file) {
             match document(line, format, room) {
                 Ok(found) => all.add(Some(at), found),
-                Err(error @ (Unreadable::TooLarge { .. } | Unreadable::Busy)) => return Err(error),
+                Err(error @ (TraceFileError::TooLarge { .. } | TraceFileError::Busy)) => return Err(error),
                 Err(error) => all.refused.note(|| format!("line {at}"), error.to_string()),
             }
         }
@@ -161,7 +161,7 @@ pub(crate) fn read_within(
         all.add(None, document(file, format, room)?);
     }
     if all.request.resource_spans.is_empty() && all.refused.count == 0 {
-        return Err(Unreadable::Empty);
+        return Err(TraceFileError::Empty);
     }
     Ok(all)
 }
@@ -201,10 +201,10 @@ impl TraceFile {
 }
 
 /// Reads one document.
-fn document(text: &[u8], format: Option<Format>, room: &mut impl Room) -> Result<TraceFile, Unreadable> {
+fn document(text: &[u8], format: Option<Format>, room: &mut impl Room) -> Result<TraceFile, TraceFileError> {
     let format = match format {
         Some(format) => format,
-        None => detect(text)?.ok_or(Unreadable::Unknown)?,
+        None => detect(text)?.ok_or(TraceFileError::Unknown)?,
     };
     let (request, refused) = match format {
         Format::Otlp => otlp(text, room)?,
@@ -215,9 +215,9 @@ fn document(text: &[u8], format: Option<Format>, room: &mut impl Room) -> Result
 }
 
 /// Reads OTLP JSON. Spans without a valid trace id are left out.
-fn otlp(text: &[u8], room: &mut impl Room) -> Result<(ExportTraceServiceRequest, Refused), DecodeError> {
+fn otlp(text: &[u8], room: &mut impl Room) -> Result<(ExportTraceServiceRequest, RefusedSpans), DecodeError> {
     let mut request: ExportTraceServiceRequest = json::decode_within(text, room)?;
-    let mut refused = Refused::default();
+    let mut refused = RefusedSpans::default();
     for (resource, of_resource) in request.resource_spans.iter_mut().enumerate() {
         for (scope, of_scope) in of_resource.scope_spans.iter_mut().enumerate() {
             let mut at = 0;
@@ -252,7 +252,7 @@ fn lines(file: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
 }
 
 /// Finds the format of a document by its layout.
-fn detect(text: &[u8]) -> Result<Option<Format>, Unreadable> {
+fn detect(text: &[u8]) -> Result<Option<Format>, TraceFileError> {
     let start = text.trim_ascii_start();
     if start.starts_with(b"[") {
         let inner = start[1..].trim_ascii_start();
@@ -265,7 +265,7 @@ fn detect(text: &[u8]) -> Result<Option<Format>, Unreadable> {
     match document.deserialize_map(Keys) {
         Ok(format) => Ok(Some(format)),
         Err(error) if error.is_data() => Ok(None),
-        Err(error) => Err(Unreadable::Broken(error.to_string())),
+        Err(error) => Err(TraceFileError::Broken(error.to_string())),
     }
 }
 

@@ -25,7 +25,7 @@ use qualitytrace_core::run::Reply;
 pub(crate) use connect::{Certificates, Gate, Resolver, Security};
 pub(crate) use exec::run_line;
 pub(crate) use failure::{Endpoint, Role};
-pub use failure::{Failure, Reason};
+pub use failure::{Reason, TriggerError};
 pub use grpc::check_protocol;
 pub(crate) use grpc::{append as append_metadata, client as grpc_client, transport_failure};
 pub use methods::{Argument, Method, Methods, Offered, Operation, Service};
@@ -68,7 +68,7 @@ impl Triggers {
     }
 
     /// Lists what the server of a trigger offers, by the description in the trigger or by asking the server.
-    pub async fn methods(&self, trigger: &Trigger) -> Result<Methods, Failure> {
+    pub async fn methods(&self, trigger: &Trigger) -> Result<Methods, TriggerError> {
         let config = self.config.get();
         let limits = &config.limits;
         let http = &self.http(&Gate::of(limits));
@@ -80,7 +80,7 @@ impl Triggers {
             | Trigger::TraceId(_)
             | Trigger::Exec(_)
             | Trigger::PlaywrightEngine(_)
-            | Trigger::Integration(_) => Err(Failure::unsupported(format!(
+            | Trigger::Integration(_) => Err(TriggerError::unsupported(format!(
                 "a trigger of type `{}` has no methods to list; send one of type `grpc` or `graphql`",
                 trigger.kind()
             ))),
@@ -89,12 +89,12 @@ impl Triggers {
     }
 
     /// Adds that this process runs in a container, if it does.
-    fn located(&self, failure: Failure) -> Failure {
+    fn located(&self, failure: TriggerError) -> TriggerError {
         if self.in_container { failure.within_container() } else { failure }
     }
 
     /// Sends a trigger whose texts are resolved and waits for the response.
-    pub async fn send(&self, trigger: &Trigger, context: &Context) -> Result<Reply, Failure> {
+    pub async fn send(&self, trigger: &Trigger, context: &Context) -> Result<Reply, TriggerError> {
         let config = self.config.get();
         let limits = &config.limits;
         let gate = Gate::of(limits);
@@ -111,13 +111,13 @@ impl Triggers {
             }
             Trigger::Graphql(query) => graphql::send(query, context, http, limits.reply_bytes).await,
             Trigger::Exec(_) | Trigger::PlaywrightEngine(_) if !limits.commands => {
-                Err(Failure::unsupported(format!(
+                Err(TriggerError::unsupported(format!(
                     "this server may not run commands; start it with `--runs.commands` to allow triggers of type `{}`",
                     trigger.kind()
                 )))
             }
             Trigger::Exec(_) | Trigger::PlaywrightEngine(_) if config.is_exposed() => {
-                Err(Failure::unsupported(format!(
+                Err(TriggerError::unsupported(format!(
                     "this server runs no commands while other machines reach it without a token; set `auth.tokens` to \
                      allow triggers of type `{}`",
                     trigger.kind()

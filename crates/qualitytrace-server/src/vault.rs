@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-use crate::{files, private};
+use crate::{files, private_files};
 
 /// The prefix of a sealed text: name and version of the format.
 const PREFIX: &str = "sealed:1:";
@@ -239,16 +239,16 @@ fn create(path: &Path, bytes: &[u8; KEY_BYTES]) -> Result<[u8; KEY_BYTES], Error
     let draft = path.with_extension(format!("{:016x}", rand::random::<u64>()));
     // The data folder of a server with a PostgreSQL database may be missing.
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        private::folder(folder).map_err(failed("make the folder of"))?;
+        private_files::folder(folder).map_err(failed("make the folder of"))?;
     }
-    let mut file = private::file(&draft).map_err(failed("create"))?;
+    let mut file = private_files::file(&draft).map_err(failed("create"))?;
     let text = format!("{}\n", STANDARD.encode(bytes));
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed("write"))?;
     let linked = std::fs::hard_link(&draft, path);
     let _ = std::fs::remove_file(&draft);
     // The key must be durable before a secret that it seals is stored.
     let folder = path.parent().unwrap_or(Path::new(""));
-    match linked.and_then(|()| private::sync_folder(folder)) {
+    match linked.and_then(|()| private_files::sync_folder(folder)) {
         Ok(()) => Ok(*bytes),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             read(path)?.ok_or_else(|| failed("read")(error))

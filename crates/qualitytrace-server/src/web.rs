@@ -77,7 +77,7 @@ const SCREENS: [&str; 14] = [
 ];
 
 /// Answers requests for the page and passes on all others.
-pub(crate) async fn serve(State(page): State<Page>, request: Request, next: Next) -> Response {
+pub(crate) async fn serve_page(State(page): State<Page>, request: Request, next: Next) -> Response {
     let original = request.extensions().get::<OriginalUri>().map(|uri| uri.0.clone());
     let asked = original.as_ref().unwrap_or_else(|| request.uri());
     match page.answer(request.method(), request.uri(), asked, request.headers()) {

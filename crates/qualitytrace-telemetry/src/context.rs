@@ -103,13 +103,13 @@ mod tests {
 
     #[test]
     fn what_a_suppressed_future_says_at_its_end_is_not_recorded() {
-        struct AtTheEnd;
-        impl Drop for AtTheEnd {
+        struct DropProbe;
+        impl Drop for DropProbe {
             fn drop(&mut self) {
                 assert!(suppressed());
             }
         }
-        let end = AtTheEnd;
+        let end = DropProbe;
         drop(Suppressed::new(async move { drop(end) }));
         assert!(!suppressed());
     }

@@ -19,7 +19,7 @@ use crate::{
     config::{Level, Signal, Sink, Sync},
     item,
     ledger::Loss,
-    queue::{Due, Part, Queue},
+    queue::{BatchConditions, Part, Queue},
     transport::{Answer, Transport},
 };
 use circuit::{Circuit, CircuitState, Policy};
@@ -156,7 +156,7 @@ impl Delivery {
                 complaints.losses(&self.queue.ledger, now);
                 housekeeping = now + Duration::from_secs(1).min(self.sink.limits.spool_age / 4);
             }
-            let due = Due {
+            let due = BatchConditions {
                 items: self.sink.delivery.batch_items,
                 bytes: self.sink.delivery.batch_bytes,
                 throttle: self.sink.delivery.throttle,

@@ -21,7 +21,7 @@ use crate::{
     ledger::{Ledger, Loss},
     spool::{Leftovers, Spool, SpoolStatus},
 };
-pub(crate) use lane::Due;
+pub(crate) use lane::BatchConditions;
 use lane::Lane;
 pub(crate) use part::Part;
 use part::Ticket;
@@ -189,7 +189,12 @@ impl Queue {
             if state.lanes.iter().flat_map(|lane| &lane.ready).any(is_parked) {
                 return;
             }
-            let due = Due { items: MOVE_ITEMS, bytes: MOVE_BYTES, throttle: Duration::ZERO, flush: true };
+            let due = BatchConditions {
+                items: MOVE_ITEMS,
+                bytes: MOVE_BYTES,
+                throttle: Duration::ZERO,
+                flush: true,
+            };
             let mut parts = Signal::ALL.into_iter().flat_map(|signal| {
                 state.former.iter().filter_map(move |former| self.read_spool(former, signal, due))
             });
@@ -299,7 +304,7 @@ impl Queue {
     }
 
     /// The next part of a signal to send, if a batch is due.
-    pub(crate) fn next(&self, signal: Signal, due: Due, now: Instant) -> Option<Part> {
+    pub(crate) fn next(&self, signal: Signal, due: BatchConditions, now: Instant) -> Option<Part> {
         let mut state = self.state();
         if let Some(part) = state.lanes[signal as usize].ready.pop_front() {
             return Some(part);
@@ -317,7 +322,7 @@ impl Queue {
         (!part.items.is_empty()).then_some(part)
     }
 
-    fn read_spool(&self, spool: &Arc<Spool>, signal: Signal, due: Due) -> Option<Part> {
+    fn read_spool(&self, spool: &Arc<Spool>, signal: Signal, due: BatchConditions) -> Option<Part> {
         let (taken, damaged) = spool.take(signal, due.items, due.bytes);
         self.lose(Loss::Damaged, damaged);
         let taken = taken?;
@@ -385,7 +390,7 @@ impl Queue {
     }
 
     /// The time at which the next batch of a signal closes by itself.
-    pub(crate) fn due_at(&self, signal: Signal, due: Due) -> Option<Instant> {
+    pub(crate) fn due_at(&self, signal: Signal, due: BatchConditions) -> Option<Instant> {
         let mut state = self.state();
         let lane = &mut state.lanes[signal as usize];
         lane.threshold = if lane.waiting_items == 0 { 1 } else { due.items as u64 };

@@ -34,7 +34,7 @@ type Cursors = [Position; 3];
 
 /// Records of one signal in one segment, in order.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct SpooledRecords {
     pub(crate) start: Position,
     pub(crate) items: Vec<Item>,
     /// `None`: the resource that they were recorded under is lost.
@@ -229,7 +229,12 @@ impl Spool {
     }
 
     /// Takes the next records of a signal, up to a number of items and bytes.
-    pub(crate) fn take(&self, signal: Signal, items: usize, bytes: usize) -> (Option<Taken>, [u64; 3]) {
+    pub(crate) fn take(
+        &self,
+        signal: Signal,
+        items: usize,
+        bytes: usize,
+    ) -> (Option<SpooledRecords>, [u64; 3]) {
         let mut damaged = [0; 3];
         let taken = self.inner().take(signal, Limit { items, bytes, before: None }, &mut damaged);
         (taken, damaged)

@@ -1,6 +1,5 @@
 //! The command line: commands, options and exit codes.
 
-mod beside;
 mod check;
 mod completion;
 mod config;
@@ -13,6 +12,7 @@ mod demo;
 mod durations;
 mod environment;
 mod examples;
+mod file_settings;
 mod files;
 mod follow;
 mod help;
@@ -37,12 +37,12 @@ mod secrets;
 mod selection;
 mod serve;
 mod settings;
+mod system_under_test;
 mod target;
 mod telemetry;
 mod tools;
 mod trust;
 mod variables;
-mod with;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -202,7 +202,7 @@ impl Arguments {
 
 /// The exit code for an error.
 pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
-    if error.is::<files::NoDefinition>() { Exit::Definition } else { Exit::Error }
+    if error.is::<files::DefinitionFilesError>() { Exit::Definition } else { Exit::Error }
 }
 
 /// Runs the command.

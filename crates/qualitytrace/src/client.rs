@@ -261,7 +261,7 @@ impl Client {
         };
         if answer.status() == StatusCode::UNPROCESSABLE_ENTITY {
             let body = answer::text(answer, MESSAGE).await.unwrap_or_default();
-            return Err(match MissingVariables::of(&body) {
+            return Err(match MissingVariablesError::of(&body) {
                 Some(missing) => missing.into(),
                 None => anyhow::anyhow!("{}", sentence(&body)),
             });
@@ -545,12 +545,12 @@ fn retry_after(response: &reqwest::Response) -> Duration {
 /// Variables that a run needs and that have no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.sentence())]
-pub(crate) struct MissingVariables {
+pub(crate) struct MissingVariablesError {
     /// Tests and the names of their variables.
     tests: Vec<(String, Vec<String>)>,
 }
 
-impl MissingVariables {
+impl MissingVariablesError {
     /// Reads an error response; `None` when it is about something else.
     fn of(body: &str) -> Option<Self> {
         let body: serde_json::Value = serde_json::from_str(body).ok()?;

@@ -69,7 +69,7 @@ pub(crate) struct TestReport {
     pub(crate) trace_id: String,
     /// The address of the run on the server's page, where the server has one and outlives the command.
     pub(crate) link: Option<Link>,
-    pub(crate) ending: Ending,
+    pub(crate) ending: TestEnding,
     pub(crate) phases: Phases,
     /// What was missing from the trace when the wait ended.
     pub(crate) debts: Vec<String>,
@@ -181,7 +181,7 @@ impl From<wire::Outcome> for Outcome {
 
 /// How a run of a test ended.
 #[derive(Debug, Clone)]
-pub(crate) enum Ending {
+pub(crate) enum TestEnding {
     /// It was not run; the sentence says why.
     Skipped(Cow<'static, str>),
     /// It was judged.
@@ -221,7 +221,7 @@ impl TestReport {
             run: 0,
             trace_id: String::new(),
             link: None,
-            ending: Ending::Skipped("an earlier step could not be run or judged".into()),
+            ending: TestEnding::Skipped("an earlier step could not be run or judged".into()),
             phases: Phases::default(),
             debts: Vec::new(),
             expected: Vec::new(),
@@ -259,23 +259,23 @@ impl TestReport {
         events: &[wire::Event],
         required_gates: &[String],
     ) -> Self {
-        let mut ending = Ending::Broken("the run ended without a verdict".to_owned());
+        let mut ending = TestEnding::Broken("the run ended without a verdict".to_owned());
         let (mut was_stopped, mut is_of_server) = (false, false);
         let mut trace_id = trace_id;
         let (debts, expected) = debts(events);
         let (mut notes, mut corrections) = (Vec::new(), 0);
-        let mut marks = Marks::default();
+        let mut marks = PhaseTimes::default();
         let (mut confirm, mut is_confirmed, mut has_no_trace) = (None, false, false);
         let (mut undecided, mut is_owed) = (Vec::new(), false);
         for event in events {
             marks.note(event);
             match &event.what {
-                RunEventKind::Judged { verdict } => ending = Ending::Judged(brief::verdict(verdict)),
+                RunEventKind::Judged { verdict } => ending = TestEnding::Judged(brief::verdict(verdict)),
                 RunEventKind::Late { spans, before, verdict } => {
                     corrections += 1;
                     notes.push(correction(*spans, (!has_no_trace).then_some(before.as_str())));
                     has_no_trace = false;
-                    ending = Ending::Judged(brief::verdict(verdict));
+                    ending = TestEnding::Judged(brief::verdict(verdict));
                 }
                 RunEventKind::Resolved { warning: Some(warning), .. } => {
                     notes.push(format!("warning: {}", brief::text(warning)));
@@ -301,18 +301,18 @@ impl TestReport {
                 | RunEventKind::Broken { message } => {
                     has_no_trace = matches!(event.what, RunEventKind::NoTrace { .. });
                     is_of_server = matches!(event.what, RunEventKind::Broken { .. });
-                    ending = Ending::Broken(brief::text(message));
+                    ending = TestEnding::Broken(brief::text(message));
                 }
                 RunEventKind::TriggerFailed { message, .. } => {
-                    ending = Ending::Broken(format!("the trigger failed: {}", brief::text(message)));
+                    ending = TestEnding::Broken(format!("the trigger failed: {}", brief::text(message)));
                 }
                 RunEventKind::Stopped => {
                     was_stopped = true;
-                    ending = Ending::Broken("the run was stopped".to_owned());
+                    ending = TestEnding::Broken("the run was stopped".to_owned());
                 }
                 RunEventKind::Interrupted => {
                     is_of_server = true;
-                    ending = Ending::Broken(wire::event::INTERRUPTED.to_owned());
+                    ending = TestEnding::Broken(wire::event::INTERRUPTED.to_owned());
                 }
                 RunEventKind::Resumed => notes.push(RESUMED.to_owned()),
                 RunEventKind::WaitSkipped { .. }
@@ -332,14 +332,14 @@ impl TestReport {
         }
         let gates = gate::Gates::of(required_gates, events);
         let outcome = match &ending {
-            Ending::Judged(verdict) => gates.outcome(verdict.outcome),
-            Ending::Broken(_) if was_stopped => Outcome::Stopped,
+            TestEnding::Judged(verdict) => gates.outcome(verdict.outcome),
+            TestEnding::Broken(_) if was_stopped => Outcome::Stopped,
             // It says nothing about the system under test.
-            Ending::Broken(_) if is_of_server => Outcome::Inconclusive,
-            Ending::Broken(_) => Outcome::Broken,
-            Ending::Skipped(_) => Outcome::Skipped,
+            TestEnding::Broken(_) if is_of_server => Outcome::Inconclusive,
+            TestEnding::Broken(_) => Outcome::Broken,
+            TestEnding::Skipped(_) => Outcome::Skipped,
         };
-        let is_judged = matches!(ending, Ending::Judged(_));
+        let is_judged = matches!(ending, TestEnding::Judged(_));
         Self {
             outcome,
             run,
@@ -378,7 +378,7 @@ fn debts(events: &[wire::Event]) -> (Vec<String>, Vec<usize>) {
 
 /// The times at which a run entered its phases, in nanoseconds.
 #[derive(Debug, Default)]
-struct Marks {
+struct PhaseTimes {
     created: u64,
     triggering: u64,
     triggered: u64,
@@ -402,7 +402,7 @@ fn correction(spans: usize, before: Option<&str>) -> String {
     }
 }
 
-impl Marks {
+impl PhaseTimes {
     fn note(&mut self, event: &wire::Event) {
         self.last = event.at;
         match &event.what {

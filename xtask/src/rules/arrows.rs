@@ -115,7 +115,7 @@ const BORDERS: [Border; 12] = [
         within: &["crates/qualitytrace-server/src/"],
         except: &[
             "crates/qualitytrace-server/src/files.rs",
-            "crates/qualitytrace-server/src/private.rs",
+            "crates/qualitytrace-server/src/private_files.rs",
             "crates/qualitytrace-server/src/store",
         ],
         words: &["fs::read", "fs::read_to_string", "File::open", "from_pem_file", "pem_file_iter"],

@@ -6,7 +6,7 @@ mod unique;
 pub use proposals::{Proposal, ValueType};
 
 use super::complete::written_name;
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use crate::definition::secrets::MASK;
 use crate::lang::ast::{
     Chain, Clause, Comparator, Condition, Literal, Pseudo, Selector, SourceRange, Step, Test,
@@ -50,7 +50,7 @@ pub fn describe(
     at: usize,
     attribute: Option<&str>,
     budget: &Budget,
-) -> Result<Description, Exceeded> {
+) -> Result<Description, BudgetError> {
     let scene = TraceIndex::new(trace, budget);
     let selector = unique::selector(&scene, at, attribute);
     budget.check()?;
@@ -70,7 +70,7 @@ pub fn describe(
     Ok(Description { selector, wider, assertions })
 }
 
-fn is_exact(selector: &str, scene: &TraceIndex<'_>, at: usize) -> Result<bool, Exceeded> {
+fn is_exact(selector: &str, scene: &TraceIndex<'_>, at: usize) -> Result<bool, BudgetError> {
     let parsed = parse_selector(selector);
     Ok(parsed.is_valid() && Query::new(&parsed.tree, true).run(scene)? == [at])
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::complete::written_name;
 use super::describe::describe;
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use crate::definition::secrets::MASK;
 use crate::definition::{Spec, Text};
 use crate::judge::{Compiled, Options, Outcome};
@@ -22,7 +22,7 @@ const MAX_SERVICES: usize = 4;
 ///
 /// The definition is valid, and the trace itself satisfies it. Where the trace does not say how to repeat the
 /// request, the test judges the trace itself, and a comment says so.
-pub fn draft(trace: &Trace, at: Option<usize>, budget: &Budget) -> Result<Option<String>, Exceeded> {
+pub fn draft(trace: &Trace, at: Option<usize>, budget: &Budget) -> Result<Option<String>, BudgetError> {
     let Some(entry) = at.or_else(|| entry(trace)) else { return Ok(None) };
     let specs = specs(trace, entry, budget)?;
     let options = Options {
@@ -189,7 +189,7 @@ fn template(text: &str) -> String {
 
 // The specs.
 
-fn specs(trace: &Trace, entry: usize, budget: &Budget) -> Result<Vec<Spec>, Exceeded> {
+fn specs(trace: &Trace, entry: usize, budget: &Budget) -> Result<Vec<Spec>, BudgetError> {
     let mut specs = vec![about(trace, entry, budget)?];
     let has_failed =
         |span: &Span| span.status.as_ref().is_some_and(|status| status.code == StatusCode::Error);
@@ -235,7 +235,7 @@ fn specs(trace: &Trace, entry: usize, budget: &Budget) -> Result<Vec<Spec>, Exce
 }
 
 /// A spec on one span: how it went, and how long it may take.
-fn about(trace: &Trace, at: usize, budget: &Budget) -> Result<Spec, Exceeded> {
+fn about(trace: &Trace, at: usize, budget: &Budget) -> Result<Spec, BudgetError> {
     let description = describe(trace, at, None, budget)?;
     let span = trace.span(at);
     let name = match span.service() {

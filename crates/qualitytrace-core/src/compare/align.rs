@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::{Sides, attributes, times};
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use crate::trace::Trace;
 use crate::wait::shape::{Key, Node, Shape, fold};
 
@@ -19,7 +19,12 @@ pub(super) struct Pairs {
 
 impl Pairs {
     /// Aligns two traces from these first positions on.
-    pub(super) fn of(a: &Trace, b: &Trace, firsts: Sides<usize>, budget: &Budget) -> Result<Self, Exceeded> {
+    pub(super) fn of(
+        a: &Trace,
+        b: &Trace,
+        firsts: Sides<usize>,
+        budget: &Budget,
+    ) -> Result<Self, BudgetError> {
         let mut shape = Shape::default();
         let a = Side::of(a, firsts.a, &mut shape, budget)?;
         let b = Side::of(b, firsts.b, &mut shape, budget)?;
@@ -81,7 +86,7 @@ struct Side<'t> {
 }
 
 impl<'t> Side<'t> {
-    fn of(trace: &'t Trace, first: usize, shape: &mut Shape, budget: &Budget) -> Result<Self, Exceeded> {
+    fn of(trace: &'t Trace, first: usize, shape: &mut Shape, budget: &Budget) -> Result<Self, BudgetError> {
         let count = trace.spans().len();
         let mut kinds: Vec<Option<Node>> = vec![None; count];
         let mut own = vec![0; count];
@@ -128,7 +133,7 @@ struct Alignment<'t, 'b> {
 
 impl Alignment<'_, '_> {
     /// Pairs everything below this pair, or below the roots.
-    fn below(&mut self, pair: Option<(usize, usize)>) -> Result<(), Exceeded> {
+    fn below(&mut self, pair: Option<(usize, usize)>) -> Result<(), BudgetError> {
         let mut parents = vec![pair];
         while let Some(pair) = parents.pop() {
             let a = self.a.open(pair.map(|(a, _)| a), &self.pairs.of_a);
@@ -204,7 +209,7 @@ impl Alignment<'_, '_> {
 
     /// Pairs spans without a counterpart that are alike and of the same kind in another place of the tree, parents
     /// first; and what is below them.
-    fn find_moved(&mut self) -> Result<(), Exceeded> {
+    fn find_moved(&mut self) -> Result<(), BudgetError> {
         let mut whole: HashMap<(Node, u64), Vec<usize>> = HashMap::new();
         let mut own: HashMap<(Node, u64), Vec<usize>> = HashMap::new();
         // The last position comes first, so that the first is taken first.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::attributes::{Difference, difference};
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use crate::trace::Trace;
 use crate::value::Value;
 
@@ -28,7 +28,7 @@ pub fn services<'t>(
     a: &'t Trace,
     b: &'t Trace,
     budget: &Budget,
-) -> Result<Vec<ServiceDifferences<'t>>, Exceeded> {
+) -> Result<Vec<ServiceDifferences<'t>>, BudgetError> {
     let (before, after) = (values(a, budget)?, values(b, budget)?);
     let mut found = Vec::new();
     for (service, before) in &before {
@@ -61,7 +61,7 @@ fn differs<'t>(name: &'t str, before: &[&Value], after: &[&Value]) -> Option<Dif
     difference(name, shown(before).as_ref(), shown(after).as_ref())
 }
 
-fn values<'t>(trace: &'t Trace, budget: &Budget) -> Result<Values<'t>, Exceeded> {
+fn values<'t>(trace: &'t Trace, budget: &Budget) -> Result<Values<'t>, BudgetError> {
     let mut all = Values::new();
     // Spans of one request share their resource.
     let mut seen = HashSet::new();

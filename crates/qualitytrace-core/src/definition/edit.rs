@@ -27,7 +27,7 @@ pub use id::{has_id, id_place, surroundings, with_id};
 
 use super::reader::Reader;
 use super::{Format, Kind, Resource, Test, parse, resource};
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use crate::lang::Diagnostic;
 
 /// Maximum number of changes in one edit: the text is read again after each.
@@ -89,7 +89,7 @@ pub enum EditError {
     },
     /// The edit takes too long.
     #[error(transparent)]
-    Exceeded(#[from] Exceeded),
+    Exceeded(#[from] BudgetError),
 }
 
 /// Applies changes to the test that is resource number `index` of a file, counted from 0. Everything else in the text

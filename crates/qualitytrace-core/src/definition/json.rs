@@ -21,13 +21,13 @@ pub(super) fn parse(reader: &Reader<'_>) -> Option<Node> {
         }
     });
     parsed
-        .map_err(|Refused { code, message, at }| {
+        .map_err(|JsonSyntaxError { code, message, at }| {
             reader.error(code, reader.letter_at(at), message);
         })
         .ok()
 }
 
-struct Refused {
+struct JsonSyntaxError {
     code: &'static str,
     message: String,
     at: usize,
@@ -41,7 +41,7 @@ struct Scan<'s> {
 }
 
 impl Scan<'_> {
-    fn value(&mut self) -> Result<Node, Refused> {
+    fn value(&mut self) -> Result<Node, JsonSyntaxError> {
         self.blanks();
         let start = self.at;
         self.nodes += 1;
@@ -59,7 +59,10 @@ impl Scan<'_> {
         Ok(Node { shape, span: start..self.at })
     }
 
-    fn nested(&mut self, read: fn(&mut Self) -> Result<Shape, Refused>) -> Result<Shape, Refused> {
+    fn nested(
+        &mut self,
+        read: fn(&mut Self) -> Result<Shape, JsonSyntaxError>,
+    ) -> Result<Shape, JsonSyntaxError> {
         if self.depth == MAX_DEFINITION_DEPTH {
             let message = format!("lists and objects nest deeper than {MAX_DEFINITION_DEPTH} levels");
             return Err(self.refuse_as("too-deep", message));
@@ -70,7 +73,7 @@ impl Scan<'_> {
         shape
     }
 
-    fn object(&mut self) -> Result<Shape, Refused> {
+    fn object(&mut self) -> Result<Shape, JsonSyntaxError> {
         self.at += 1;
         let mut entries = Vec::new();
         self.blanks();
@@ -101,7 +104,7 @@ impl Scan<'_> {
         }
     }
 
-    fn list(&mut self) -> Result<Shape, Refused> {
+    fn list(&mut self) -> Result<Shape, JsonSyntaxError> {
         self.at += 1;
         let mut items = Vec::new();
         self.blanks();
@@ -121,7 +124,7 @@ impl Scan<'_> {
     }
 
     /// Reads a string in double quotes; `serde_json` decodes the escapes.
-    fn string(&mut self) -> Result<String, Refused> {
+    fn string(&mut self) -> Result<String, JsonSyntaxError> {
         let start = self.at;
         self.at += 1;
         loop {
@@ -145,7 +148,7 @@ impl Scan<'_> {
     }
 
     /// Reads a number, `true`, `false` or `null`.
-    fn literal(&mut self) -> Result<Shape, Refused> {
+    fn literal(&mut self) -> Result<Shape, JsonSyntaxError> {
         let start = self.at;
         while self
             .peek()
@@ -189,11 +192,11 @@ impl Scan<'_> {
         self.text.get(span).unwrap_or_default()
     }
 
-    fn refuse(&self, message: &str) -> Refused {
+    fn refuse(&self, message: &str) -> JsonSyntaxError {
         self.refuse_as("json-syntax", format!("this is not valid JSON: {message}"))
     }
 
-    fn refuse_as(&self, code: &'static str, message: String) -> Refused {
-        Refused { code, message, at: self.at }
+    fn refuse_as(&self, code: &'static str, message: String) -> JsonSyntaxError {
+        JsonSyntaxError { code, message, at: self.at }
     }
 }

@@ -42,7 +42,7 @@ pub struct Secret {
 
 /// A mask that cannot be replaced by a stored secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unknown {
+pub enum MaskError {
     /// No such secret is stored.
     #[error("`{name}` is masked, and no secret of this name is stored; send the secret itself")]
     NotStored {
@@ -67,7 +67,7 @@ pub enum Unknown {
     },
 }
 
-impl Unknown {
+impl MaskError {
     /// Returns the name of the secret.
     pub fn name(&self) -> &str {
         match self {
@@ -126,7 +126,7 @@ pub fn unmasked<'s>(
     kind: Kind,
     stored: &StoredSecrets,
     destination: &Destination,
-) -> Result<Cow<'s, str>, Unknown> {
+) -> Result<Cow<'s, str>, MaskError> {
     // One name may have several secrets, in the order of the text.
     let known = |name: &str, number: usize| {
         let mut named = stored.secrets.iter().filter(|secret| secret.name == name);
@@ -137,7 +137,7 @@ pub fn unmasked<'s>(
         let plain = plain_values(source, format);
         let is_lost = |located: &LocatedSecret| located.is_mask() && known(&located.secret.name, 0).is_some();
         if let Some(located) = plain.into_iter().find(is_lost) {
-            return Err(Unknown::NotSecret { name: located.secret.name });
+            return Err(MaskError::NotSecret { name: located.secret.name });
         }
     }
     let mut secrets = located_secrets(source, format, kind);
@@ -148,9 +148,9 @@ pub fn unmasked<'s>(
     for (located, number) in secrets.iter().zip(numbers).filter(|(located, _)| located.is_mask()) {
         let name = || located.secret.name.clone();
         let secret =
-            known(&located.secret.name, number).ok_or_else(|| Unknown::NotStored { name: name() })?;
+            known(&located.secret.name, number).ok_or_else(|| MaskError::NotStored { name: name() })?;
         if !stored.destination.allows(destination) {
-            return Err(Unknown::Elsewhere { name: name() });
+            return Err(MaskError::Elsewhere { name: name() });
         }
         meant.push(secret.value.clone());
     }
@@ -371,7 +371,7 @@ mod tests {
     }
 
     /// Replaces the masks by these secrets, which go nowhere.
-    fn filled(source: &str, kind: Kind, stored: &[Secret]) -> Result<String, Unknown> {
+    fn filled(source: &str, kind: Kind, stored: &[Secret]) -> Result<String, MaskError> {
         let stored = StoredSecrets { secrets: stored.to_vec(), destination: Destination::default() };
         unmasked(source, Format::Yaml, kind, &stored, &Destination::default()).map(Cow::into_owned)
     }
@@ -395,11 +395,11 @@ mod tests {
         let whole = filled(&sent, Kind::VariableSet, &stored).unwrap();
         assert_eq!(secrets(&whole, Format::Yaml, Kind::VariableSet), stored);
         let unknown = filled(&sent, Kind::VariableSet, &[]).unwrap_err();
-        assert_eq!(unknown, Unknown::NotStored { name: "A".to_owned() });
+        assert_eq!(unknown, MaskError::NotStored { name: "A".to_owned() });
         for kind in ["", "      type: raw\n"] {
             let plain = sent.replace("      type: secret\n", kind);
             let lost = filled(&plain, Kind::VariableSet, &stored).unwrap_err();
-            assert_eq!(lost, Unknown::NotSecret { name: "A".to_owned() });
+            assert_eq!(lost, MaskError::NotSecret { name: "A".to_owned() });
             assert_eq!(filled(&plain, Kind::VariableSet, &[]).unwrap(), plain);
         }
     }

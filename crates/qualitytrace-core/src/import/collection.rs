@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::answer::{no_error_spec, status_spec};
 use super::name::{shortened, variable_name};
 use super::{Definition, ImportError, Imported, Purpose};
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use crate::definition::trigger::{Body, Trigger};
 use crate::definition::{
     Format, Resource, Step, Test, TestSuite, Variable, VariableSet, read, to_json, to_yaml,
@@ -81,7 +81,7 @@ impl<'b> Collection<'b> {
     }
 
     /// Adds a test.
-    pub(super) fn test(&mut self, mut test: Test) -> Result<(), Exceeded> {
+    pub(super) fn test(&mut self, mut test: Test) -> Result<(), BudgetError> {
         if let Some(Trigger::Http(http)) = &mut test.trigger
             && is_empty(&http.body)
         {
@@ -97,7 +97,7 @@ impl<'b> Collection<'b> {
     }
 
     /// Adds a test that may need the outputs of those before it. In files, they are steps of a suite.
-    pub(super) fn step(&mut self, mut test: Test) -> Result<(), Exceeded> {
+    pub(super) fn step(&mut self, mut test: Test) -> Result<(), BudgetError> {
         if self.makes_files() {
             let id = id_of(&test.name, &self.steps);
             self.steps.push(id.clone());
@@ -157,7 +157,7 @@ impl<'b> Collection<'b> {
         Ok(Imported { definitions: self.definitions, warnings: self.warnings })
     }
 
-    fn add(&mut self, name: &str, resource: &Resource) -> Result<(), Exceeded> {
+    fn add(&mut self, name: &str, resource: &Resource) -> Result<(), BudgetError> {
         let json = to_json(resource);
         let is_same = |text: &str| {
             let reading = read(text, Format::Yaml);

@@ -1,7 +1,7 @@
 //! Evaluation of one assertion on the spans of a selection.
 
-use super::{Alias, AssertionResult, CompiledAssertion, Failure, Outcome, Remedy, SpanResult};
-use crate::budget::Exceeded;
+use super::{Alias, AssertionResult, CompiledAssertion, FailureReason, Outcome, Remedy, SpanResult};
+use crate::budget::BudgetError;
 use crate::lang::ast::{Assertion, Claim, Comparator, Expr, ExprKind, Quantifier, Relation, Selector};
 use crate::lang::{
     Comparison, Context, EvalError, EvalErrorKind, Item, Parsed, Query, Subject, compare, in_time, list,
@@ -20,7 +20,7 @@ pub(super) fn judge(
     let tree = &assertion.parsed.tree;
     if let Some(error) = assertion.parsed.error() {
         let trouble = EvalError::syntax(&text.value, &error.message);
-        let failed = SpanResult::failed(Failure::InvalidAssertion, trouble.text, Some(trouble.class));
+        let failed = SpanResult::failed(FailureReason::InvalidAssertion, trouble.text, Some(trouble.class));
         let results = if selection.is_empty() {
             vec![failed]
         } else {
@@ -28,7 +28,7 @@ pub(super) fn judge(
         };
         return AssertionResult {
             diagnostics: assertion.parsed.diagnostics.clone(),
-            ..AssertionResult::hopeless(text, Failure::InvalidAssertion, results)
+            ..AssertionResult::hopeless(text, FailureReason::InvalidAssertion, results)
         };
     }
     let once = is_one_value(&tree.claim);
@@ -37,7 +37,7 @@ pub(super) fn judge(
         (vec![evaluate(&tree.claim, context, Subject::NoSpan, &others)], true)
     } else if selection.is_empty() {
         let text = nothing_selected(&tree.claim);
-        (vec![SpanResult::failed(Failure::NoSpan, text, Some(EvalErrorKind::Resolution))], true)
+        (vec![SpanResult::failed(FailureReason::NoSpan, text, Some(EvalErrorKind::Resolution))], true)
     } else {
         on_each(selection, context, |at| evaluate(&tree.claim, context, Subject::Span(at), &others))
     };
@@ -55,7 +55,7 @@ pub(super) fn judge(
         Outcome::Passed
     } else {
         let failure = results.iter().find_map(|result| result.failure);
-        Outcome::Failed(failure.unwrap_or(Failure::NoMatch))
+        Outcome::Failed(failure.unwrap_or(FailureReason::NoMatch))
     };
     let aliases = context.memory.used_aliases.take();
     AssertionResult {
@@ -75,7 +75,7 @@ pub(super) fn judge(
 pub(super) fn once(assertion: &Parsed<Assertion>, context: &Context<'_, '_>, subject: Subject) -> SpanResult {
     if let Some(error) = assertion.error() {
         SpanResult::failed(
-            Failure::InvalidAssertion,
+            FailureReason::InvalidAssertion,
             format!("invalid syntax: {}", error.message),
             Some(EvalErrorKind::Syntax),
         )
@@ -97,7 +97,7 @@ fn on_each(
         let room = context.budget.work(1).and_then(|()| context.budget.hold(size_of::<SpanResult>()));
         if let Err(exceeded) = room {
             let trouble = EvalError::from(exceeded);
-            results.push(SpanResult::failed(Failure::NotEvaluated, trouble.text, Some(trouble.class)));
+            results.push(SpanResult::failed(FailureReason::NotEvaluated, trouble.text, Some(trouble.class)));
             return (results, false);
         }
         results.push(on_span(judge(*at), context, *at));
@@ -115,7 +115,7 @@ fn on_span(mut result: SpanResult, context: &Context<'_, '_>, at: usize) -> Span
 fn holds(quantifier: Quantifier, results: &[SpanResult]) -> bool {
     let passed = results.iter().filter(|result| result.passed).count() as u64;
     // An assertion never holds on no span at all.
-    if results.iter().any(|result| result.failure == Some(Failure::NoSpan)) {
+    if results.iter().any(|result| result.failure == Some(FailureReason::NoSpan)) {
         return false;
     }
     match quantifier {
@@ -140,7 +140,7 @@ fn blame(quantifier: Quantifier, results: &mut [SpanResult]) {
     };
     for result in results {
         result.breaks = match limit {
-            Some(n) if result.failure != Some(Failure::NoSpan) => {
+            Some(n) if result.failure != Some(FailureReason::NoSpan) => {
                 (passed > n && result.passed) || is_broken(result)
             }
             Some(_) | None => !result.passed,
@@ -150,7 +150,7 @@ fn blame(quantifier: Quantifier, results: &mut [SpanResult]) {
 
 /// Whether the claim could not be evaluated, for another reason than a missing attribute.
 fn is_broken(result: &SpanResult) -> bool {
-    result.failure == Some(Failure::NotEvaluated) && result.trouble != Some(EvalErrorKind::Attribute)
+    result.failure == Some(FailureReason::NotEvaluated) && result.trouble != Some(EvalErrorKind::Attribute)
 }
 
 fn evaluate(claim: &Claim, context: &Context<'_, '_>, subject: Subject, others: &Others<'_>) -> SpanResult {
@@ -190,7 +190,7 @@ fn evaluate(claim: &Claim, context: &Context<'_, '_>, subject: Subject, others: 
     });
     match outcome {
         Ok((left, right, comparison)) => compared(left, right, comparison),
-        Err(trouble) => SpanResult::failed(Failure::NotEvaluated, trouble.text, Some(trouble.class)),
+        Err(trouble) => SpanResult::failed(FailureReason::NotEvaluated, trouble.text, Some(trouble.class)),
     }
 }
 
@@ -233,8 +233,8 @@ fn compared(left: Item, right: Option<Item>, comparison: Comparison) -> SpanResu
     };
     let (passed, error, failure) = match comparison {
         Comparison::Match => (true, None, None),
-        Comparison::NoMatch(text) => (false, Some(text), Some(Failure::NoMatch)),
-        Comparison::Impossible(text) => (false, Some(text), Some(Failure::NotEvaluated)),
+        Comparison::NoMatch(text) => (false, Some(text), Some(FailureReason::NoMatch)),
+        Comparison::Impossible(text) => (false, Some(text), Some(FailureReason::NotEvaluated)),
     };
     SpanResult {
         position: None,
@@ -254,7 +254,7 @@ fn compared(left: Item, right: Option<Item>, comparison: Comparison) -> SpanResu
 /// The spans that a claim about time refers to, selected once for all subjects.
 struct Others<'c> {
     selector: Option<&'c Selector>,
-    positions: Result<Vec<usize>, Exceeded>,
+    positions: Result<Vec<usize>, BudgetError>,
 }
 
 impl<'c> Others<'c> {

@@ -1,8 +1,8 @@
 //! Finality: which results can no longer change while spans still arrive.
 
 use super::possible::{self, Basis};
-use super::{AssertionResult, CompiledAssertion, Failure, Outcome, Remedy};
-use crate::lang::ast::{Claim, Comparator, Expr, ExprKind, Over, Quantifier};
+use super::{AssertionResult, CompiledAssertion, FailureReason, Outcome, Remedy};
+use crate::lang::ast::{AggregateInput, Claim, Comparator, Expr, ExprKind, Quantifier};
 use crate::names;
 
 /// Computes whether the result is final; leaves it open if it is not and the trace may still grow, for that
@@ -68,7 +68,7 @@ fn by_number(result: &AssertionResult, assertion: &CompiledAssertion, selected: 
     }
     let passed = result.results.iter().filter(|result| result.passed).count() as u64;
     let failed_span =
-        result.results.iter().any(|result| !result.passed && result.failure != Some(Failure::NoSpan));
+        result.results.iter().any(|result| !result.passed && result.failure != Some(FailureReason::NoSpan));
     match tree.quantifier {
         Quantifier::All => (failed_span && selected > 0, selected == 0),
         Quantifier::Any => (passed > 0, true),
@@ -134,7 +134,10 @@ fn count_bound(claim: &Claim) -> Option<(Comparator, i64)> {
 fn is_count(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Attribute(name) => names::attribute(name) == "tracetest.selected_spans.count",
-        ExprKind::Aggregate { function: crate::lang::ast::Aggregate::Count, over: Over::Own(None) } => true,
+        ExprKind::Aggregate {
+            function: crate::lang::ast::Aggregate::Count,
+            over: AggregateInput::Own(None),
+        } => true,
         _ => false,
     }
 }

@@ -24,7 +24,7 @@ pub enum Outcome {
     /// The claim holds.
     Passed,
     /// The claim does not hold.
-    Failed(Failure),
+    Failed(FailureReason),
     /// It cannot be decided yet.
     Inconclusive {
         /// Why not.
@@ -34,7 +34,7 @@ pub enum Outcome {
 
 /// Why something failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Failure {
+pub enum FailureReason {
     /// The values are not as expected.
     NoMatch,
     /// The selector matched nothing.
@@ -127,7 +127,7 @@ pub struct SpanResult {
     /// Why it failed, in the form that Tracetest's clients recognise.
     pub error: Option<String>,
     /// The kind of failure.
-    pub failure: Option<Failure>,
+    pub failure: Option<FailureReason>,
     /// The kind of evaluation error.
     pub trouble: Option<EvalErrorKind>,
 }
@@ -184,7 +184,7 @@ impl SpecResult {
     /// Passed if every assertion passed; failed if one failed; otherwise undecided. An invalid selector fails.
     pub fn outcome(&self) -> Outcome {
         if self.diagnostics.iter().any(Diagnostic::is_error) {
-            return Outcome::Failed(Failure::InvalidSelector);
+            return Outcome::Failed(FailureReason::InvalidSelector);
         }
         combined(self.assertions.iter().map(|assertion| assertion.outcome.clone()))
     }
@@ -205,7 +205,7 @@ fn combined(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
 
 impl AssertionResult {
     /// A failure that does not depend on the trace.
-    pub(super) fn hopeless(text: &Text, failure: Failure, results: Vec<SpanResult>) -> Self {
+    pub(super) fn hopeless(text: &Text, failure: FailureReason, results: Vec<SpanResult>) -> Self {
         Self {
             assertion: text.value.clone(),
             outcome: Outcome::Failed(failure),
@@ -225,19 +225,22 @@ impl AssertionResult {
             diagnostics: assertion.parsed.diagnostics.clone(),
             ..Self::hopeless(
                 &assertion.text,
-                Failure::InvalidSelector,
-                vec![SpanResult::failed(Failure::InvalidSelector, error, Some(EvalErrorKind::Syntax))],
+                FailureReason::InvalidSelector,
+                vec![SpanResult::failed(FailureReason::InvalidSelector, error, Some(EvalErrorKind::Syntax))],
             )
         }
     }
 
     /// The selector exceeds the budget.
     pub(super) fn not_evaluated(assertion: &CompiledAssertion, message: &str) -> Self {
-        let failed =
-            SpanResult::failed(Failure::NotEvaluated, message.to_owned(), Some(EvalErrorKind::Evaluation));
+        let failed = SpanResult::failed(
+            FailureReason::NotEvaluated,
+            message.to_owned(),
+            Some(EvalErrorKind::Evaluation),
+        );
         Self {
             diagnostics: assertion.parsed.diagnostics.clone(),
-            ..Self::hopeless(&assertion.text, Failure::NotEvaluated, vec![failed])
+            ..Self::hopeless(&assertion.text, FailureReason::NotEvaluated, vec![failed])
         }
     }
 
@@ -248,7 +251,7 @@ impl AssertionResult {
 }
 
 impl SpanResult {
-    pub(super) fn failed(failure: Failure, error: String, trouble: Option<EvalErrorKind>) -> Self {
+    pub(super) fn failed(failure: FailureReason, error: String, trouble: Option<EvalErrorKind>) -> Self {
         Self {
             position: None,
             span: None,

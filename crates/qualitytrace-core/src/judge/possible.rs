@@ -9,7 +9,7 @@ use crate::lang::ast::{
     Chain, Clause, Combinator, Comparator, Condition, Literal, Pseudo, Selector, Step, Test,
 };
 use crate::names;
-use crate::wait::{Absence, Whose};
+use crate::wait::{Absence, AffectedServices};
 
 /// What the spans that are here say about a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,8 @@ pub(super) fn first<'a>(absences: &'a [Absence], basis: &Basis<'_>) -> Option<&'
     absences.iter().find(|absence| {
         // One more span can turn a claim that fails, whatever it says of those that were found.
         let is_content = basis.is_about_each && basis.selected > 0 && basis.finding == Finding::Holds;
-        let is_asked = basis.finding == Finding::LacksSpans || !matches!(absence.of, Whose::StillWorking(_));
+        let is_asked =
+            basis.finding == Finding::LacksSpans || !matches!(absence.of, AffectedServices::StillWorking(_));
         is_asked
             && (matters(absence, basis.selector, basis.grows_only, is_content)
                 || matters_elsewhere(absence, basis.others))
@@ -65,7 +66,7 @@ pub(super) fn first<'a>(absences: &'a [Absence], basis: &Basis<'_>) -> Option<&'
 /// Returns the first absence that could change what rests on other selections.
 pub(super) fn first_elsewhere<'a>(absences: &'a [Absence], others: &[&Selector]) -> Option<&'a Absence> {
     let holds_up = |absence: &&Absence| {
-        !matches!(absence.of, Whose::StillWorking(_)) && matters_elsewhere(absence, others)
+        !matches!(absence.of, AffectedServices::StillWorking(_)) && matters_elsewhere(absence, others)
     };
     absences.iter().find(holds_up)
 }
@@ -76,25 +77,28 @@ fn matters_elsewhere(absence: &Absence, others: &[&Selector]) -> bool {
 
 /// `is_content` says that the value is about each of the spans that were found.
 fn matters(absence: &Absence, selector: &Selector, grows_only: bool, is_content: bool) -> bool {
-    let mut missing = Missing { absence, is_asked_by_name: false, is_above: !grows_only };
+    let mut missing = MissingSpan { absence, is_asked_by_name: false, is_above: !grows_only };
     match absence.of {
         // Every system calls peers that send no spans, and two complete runs have shown that this one sends none.
-        Whose::AnyoneButIfNamed(_) => {
-            missing = Missing { is_asked_by_name: true, is_above: true, ..missing };
+        AffectedServices::AnyoneButIfNamed(_) => {
+            missing = MissingSpan { is_asked_by_name: true, is_above: true, ..missing };
         }
         // Most systems call peers that send no spans, and most selectors name no service. A claim about each span
         // found, or about their number, is not taken to include the spans of such a peer; `none`, `any`, an
         // extreme or a sum is.
-        Whose::AnyoneBut(_) if is_content && !names_a_service(selector) => return false,
-        Whose::Refused if is_content => return false,
-        Whose::Anyone | Whose::Refused | Whose::Service(_) | Whose::AnyoneBut(_) | Whose::StillWorking(_) => {
-        }
+        AffectedServices::AnyoneBut(_) if is_content && !names_a_service(selector) => return false,
+        AffectedServices::Refused if is_content => return false,
+        AffectedServices::Anyone
+        | AffectedServices::Refused
+        | AffectedServices::Service(_)
+        | AffectedServices::AnyoneBut(_)
+        | AffectedServices::StillWorking(_) => {}
     }
     missing.changes(selector)
 }
 
 /// A span that is not here, and what is known of its place.
-struct Missing<'a> {
+struct MissingSpan<'a> {
     absence: &'a Absence,
     /// Whether it counts only where a selector names its service.
     is_asked_by_name: bool,
@@ -102,7 +106,7 @@ struct Missing<'a> {
     is_above: bool,
 }
 
-impl Missing<'_> {
+impl MissingSpan<'_> {
     /// Whether it could be selected, or change whether another span is.
     fn changes(&self, selector: &Selector) -> bool {
         if selector.chains.is_empty() {
@@ -251,21 +255,23 @@ fn clause_possible(clause: &Clause, absence: &Absence) -> Possible {
     let own = |name: &str| !clause.name.quoted && clause.name.text == name;
     if is_service(clause) {
         return match &absence.of {
-            Whose::Anyone | Whose::Refused => Possible::ANYTHING,
-            Whose::Service(service) => compare(clause, service),
-            Whose::StillWorking(services) if services.is_empty() => Possible::ANYTHING,
-            Whose::StillWorking(services) => {
+            AffectedServices::Anyone | AffectedServices::Refused => Possible::ANYTHING,
+            AffectedServices::Service(service) => compare(clause, service),
+            AffectedServices::StillWorking(services) if services.is_empty() => Possible::ANYTHING,
+            AffectedServices::StillWorking(services) => {
                 let each = services.iter().map(|service| compare(clause, service));
                 each.fold(Possible::NOTHING, Possible::or)
             }
-            Whose::AnyoneBut(heard) | Whose::AnyoneButIfNamed(heard) => match &clause.test {
-                Test::Compare(Comparator::Equal, Literal::Text(name))
-                    if heard.contains(&Arc::from(name.as_str())) =>
-                {
-                    Possible::known(false)
+            AffectedServices::AnyoneBut(heard) | AffectedServices::AnyoneButIfNamed(heard) => {
+                match &clause.test {
+                    Test::Compare(Comparator::Equal, Literal::Text(name))
+                        if heard.contains(&Arc::from(name.as_str())) =>
+                    {
+                        Possible::known(false)
+                    }
+                    _ => Possible::ANYTHING,
                 }
-                _ => Possible::ANYTHING,
-            },
+            }
         };
     }
     if own("kind") || names::attribute(&clause.name.text) == "tracetest.span.kind" {

@@ -1,7 +1,7 @@
 //! The other selections that a value rests on: those that its expressions name, and those of outputs that it uses.
 
 use super::{Compiled, CompiledOutput, OutputResult};
-use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Over, Selector};
+use crate::lang::ast::{AggregateInput, Assertion, Claim, Expr, ExprKind, Selector};
 
 /// Returns the selections besides its own that an assertion rests on.
 pub(super) fn of_assertion<'t>(
@@ -43,7 +43,7 @@ impl<'t, 'r> Sources<'t, 'r> {
     fn expression(&mut self, expr: &'t Expr) {
         let mut names = Vec::new();
         expr.visit(&mut |node| match &node.kind {
-            ExprKind::Aggregate { over: Over::Selection { selector, .. }, .. } => {
+            ExprKind::Aggregate { over: AggregateInput::Selection { selector, .. }, .. } => {
                 self.selectors.push(selector);
             }
             ExprKind::Variable(name) => names.push(name.as_str()),

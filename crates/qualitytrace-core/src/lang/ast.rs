@@ -374,7 +374,7 @@ impl Expr {
                 let arguments = filters.iter().flat_map(|filter| &filter.arguments);
                 std::iter::once(&**input).chain(arguments).collect()
             }
-            ExprKind::Aggregate { over: Over::Own(Some(inner)), .. } => vec![inner],
+            ExprKind::Aggregate { over: AggregateInput::Own(Some(inner)), .. } => vec![inner],
             ExprKind::Aggregate { .. }
             | ExprKind::Number(_)
             | ExprKind::Duration(_)
@@ -435,7 +435,7 @@ pub enum ExprKind {
         /// The aggregate function.
         function: Aggregate,
         /// Its input.
-        over: Over,
+        over: AggregateInput,
     },
     /// Text that could not be parsed; a diagnostic says why.
     Hole,
@@ -533,7 +533,7 @@ impl Aggregate {
 
 /// The input of an aggregate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Over {
+pub enum AggregateInput {
     /// An expression on each span of the assertion's own selection; `None` means the spans themselves.
     Own(Option<Box<Expr>>),
     /// The spans of another selection, or an attribute of theirs.

@@ -1,6 +1,6 @@
 //! Semantic checks: unknown names, wrong numbers of arguments, values that never fit.
 
-use super::ast::{Aggregate, Assertion, Claim, Comparator, Expr, ExprKind, Operator, Over, Part};
+use super::ast::{Aggregate, AggregateInput, Assertion, Claim, Comparator, Expr, ExprKind, Operator, Part};
 use super::diagnostic::{Diagnostic, nearest};
 use super::filters::FILTERS;
 use super::functions::FUNCTIONS;
@@ -116,8 +116,8 @@ fn is_duration(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Attribute(name) => vocabulary::is_duration(name),
         ExprKind::Aggregate { function: Aggregate::Count | Aggregate::Distinct, .. } => false,
-        ExprKind::Aggregate { over: Over::Own(Some(inner)), .. } => is_duration(inner),
-        ExprKind::Aggregate { over: Over::Selection { attribute: Some(name), .. }, .. } => {
+        ExprKind::Aggregate { over: AggregateInput::Own(Some(inner)), .. } => is_duration(inner),
+        ExprKind::Aggregate { over: AggregateInput::Selection { attribute: Some(name), .. }, .. } => {
             vocabulary::is_duration(name)
         }
         _ => false,
@@ -361,14 +361,14 @@ fn kind_of(expr: &Expr) -> Option<&'static str> {
     }
 }
 
-fn check_aggregate(function: Aggregate, over: &Over, expr: &Expr, found: &mut Vec<Diagnostic>) {
+fn check_aggregate(function: Aggregate, over: &AggregateInput, expr: &Expr, found: &mut Vec<Diagnostic>) {
     let missing = match over {
-        Over::Own(Some(inner)) => {
+        AggregateInput::Own(Some(inner)) => {
             check_expression(inner, found);
             false
         }
-        Over::Own(None) => function != Aggregate::Count,
-        Over::Selection { attribute, .. } => attribute.is_none() && function != Aggregate::Count,
+        AggregateInput::Own(None) => function != Aggregate::Count,
+        AggregateInput::Selection { attribute, .. } => attribute.is_none() && function != Aggregate::Count,
     };
     if missing {
         found.push(

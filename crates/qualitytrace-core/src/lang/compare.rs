@@ -7,7 +7,7 @@ use super::ast::Comparator;
 use super::item::{Item, Origin};
 use super::pattern::{Pattern, PatternError};
 use super::select::ordered;
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use crate::json::{self, Json};
 use crate::number;
 use crate::time;
@@ -47,7 +47,7 @@ fn compared(
     comparator: Comparator,
     right: &Item,
     budget: &Budget,
-) -> Result<Comparison, Exceeded> {
+) -> Result<Comparison, BudgetError> {
     let comparison = compared_as_written(left, comparator, right, budget)?;
     // Tracetest compares texts without the backslashes before quotes, so files have them where the span has none.
     match (&comparison, unescaped(right)) {
@@ -77,7 +77,7 @@ fn compared_as_written(
     comparator: Comparator,
     right: &Item,
     budget: &Budget,
-) -> Result<Comparison, Exceeded> {
+) -> Result<Comparison, BudgetError> {
     budget.read(left.size() + right.size())?;
     let truth = match comparator {
         Comparator::Equal => equal(left, right, budget)?,
@@ -117,7 +117,7 @@ pub(crate) fn no_match_unless(truth: bool) -> Comparison {
 }
 
 /// Whether the value equals one of these choices; each may have backslashes before quotes where the value has none.
-pub(crate) fn one_of_these(left: &Item, choices: &[Item], budget: &Budget) -> Result<bool, Exceeded> {
+pub(crate) fn one_of_these(left: &Item, choices: &[Item], budget: &Budget) -> Result<bool, BudgetError> {
     budget.meanwhile(|| {
         json::any(choices, |choice| {
             budget.read(choice.size())?;
@@ -131,7 +131,7 @@ pub(crate) fn one_of_these(left: &Item, choices: &[Item], budget: &Budget) -> Re
 }
 
 /// Whether the value equals one of the items.
-pub(crate) fn one_of(left: &Item, right: &Item, budget: &Budget) -> Result<bool, Exceeded> {
+pub(crate) fn one_of(left: &Item, right: &Item, budget: &Budget) -> Result<bool, BudgetError> {
     budget.meanwhile(|| match right.items(budget)? {
         Some(items) => json::any(&items, |item| equals_item(left, right, item, budget)),
         None => equal(left, right, budget),
@@ -140,7 +140,7 @@ pub(crate) fn one_of(left: &Item, right: &Item, budget: &Budget) -> Result<bool,
 
 /// Whether a value equals an item of a list. As elsewhere, a text in the list may have backslashes before quotes
 /// where the value has none.
-fn equals_item(value: &Item, list: &Item, item: &Value, budget: &Budget) -> Result<bool, Exceeded> {
+fn equals_item(value: &Item, list: &Item, item: &Value, budget: &Budget) -> Result<bool, BudgetError> {
     if equal(value, &Item::plain(item.clone()), budget)? {
         return Ok(true);
     }
@@ -166,7 +166,7 @@ fn compare_in_time(left: &Item, right: &Item) -> Option<Ordering> {
     })
 }
 
-fn equal(left: &Item, right: &Item, budget: &Budget) -> Result<bool, Exceeded> {
+fn equal(left: &Item, right: &Item, budget: &Budget) -> Result<bool, BudgetError> {
     budget.work(4)?;
     if let (Value::String(left), Value::String(right)) = (&left.value, &right.value)
         && left == right
@@ -200,7 +200,7 @@ fn equal(left: &Item, right: &Item, budget: &Budget) -> Result<bool, Exceeded> {
     }
 }
 
-fn equal_values(left: &Value, right: &Value, budget: &Budget) -> Result<bool, Exceeded> {
+fn equal_values(left: &Value, right: &Value, budget: &Budget) -> Result<bool, BudgetError> {
     equal(&Item::plain(left.clone()), &Item::plain(right.clone()), budget)
 }
 
@@ -221,7 +221,7 @@ fn order(left: &Item, right: &Item) -> Result<Ordering, String> {
 }
 
 /// Whether `right` is part of `left`: an item of a list, a subset of JSON, a substring of a text.
-fn contains(left: &Item, right: &Item, budget: &Budget) -> Result<Comparison, Exceeded> {
+fn contains(left: &Item, right: &Item, budget: &Budget) -> Result<Comparison, BudgetError> {
     let is_json = matches!(left.single(), Value::List(_))
         || matches!(left.inferred(), Inferred::Json | Inferred::Array);
     if is_json && right.inferred() == Inferred::Json {
@@ -253,13 +253,13 @@ fn plain_text(value: &Value) -> Option<&str> {
     }
 }
 
-fn is_item(list: &Item, items: &[Value], wanted: &Item, budget: &Budget) -> Result<bool, Exceeded> {
+fn is_item(list: &Item, items: &[Value], wanted: &Item, budget: &Budget) -> Result<bool, BudgetError> {
     json::any(items, |item| equals_item(wanted, list, item, budget))
 }
 
 /// Whether every object on the right is part of some object on the left. What else a list on the left has is no
 /// part of the comparison.
-fn json_contains(left: &Item, right: &Item, budget: &Budget) -> Result<Comparison, Exceeded> {
+fn json_contains(left: &Item, right: &Item, budget: &Budget) -> Result<Comparison, BudgetError> {
     let is_object = |json: &Json| matches!(json, Json::Object(_));
     let impossible = |side: &str| Ok(Comparison::Impossible(format!("{side} side is not a JSON object")));
     let left = match left.json(budget)? {
@@ -283,7 +283,7 @@ fn json_contains(left: &Item, right: &Item, budget: &Budget) -> Result<Compariso
 }
 
 /// Whether all wanted parts are present: members of objects, and objects of lists of objects.
-fn is_part(candidate: &Json, wanted: &Json, budget: &Budget) -> Result<bool, Exceeded> {
+fn is_part(candidate: &Json, wanted: &Json, budget: &Budget) -> Result<bool, BudgetError> {
     budget.work(1)?;
     let objects = |items: &[Json]| items.iter().all(|item| matches!(item, Json::Object(_)));
     match (candidate, wanted) {

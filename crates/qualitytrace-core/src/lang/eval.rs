@@ -11,7 +11,7 @@ use super::filters;
 use super::functions::Generator;
 use super::item::{Item, Origin, Quantity};
 use super::variables::Variables;
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use crate::names;
 use crate::number::{Number, print_f64};
 use crate::value::Value;
@@ -39,8 +39,8 @@ pub enum EvalErrorKind {
     Evaluation,
 }
 
-impl From<Exceeded> for EvalError {
-    fn from(exceeded: Exceeded) -> Self {
+impl From<BudgetError> for EvalError {
+    fn from(exceeded: BudgetError) -> Self {
         Self::evaluation(exceeded.to_string())
     }
 }

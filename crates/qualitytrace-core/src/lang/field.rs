@@ -371,9 +371,9 @@ impl<'t> TraceIndex<'t> {
 }
 
 /// Compares what is written to it with a text, without storing it.
-pub(crate) struct Same<'s>(pub(crate) Option<&'s str>);
+pub(crate) struct TextComparison<'s>(pub(crate) Option<&'s str>);
 
-impl Write for Same<'_> {
+impl Write for TextComparison<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         self.0 = self.0.and_then(|rest| rest.strip_prefix(text));
         Ok(())

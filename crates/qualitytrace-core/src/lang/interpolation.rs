@@ -1,7 +1,9 @@
 //! Variables in selectors: `${var:NAME}` in a text is replaced in the parsed tree, so that no value can change what the
 //! selector asks for.
 
-use super::ast::{Claim, Condition, Expr, ExprKind, Literal, Over, Part, Pseudo, Selector, Step, Test};
+use super::ast::{
+    AggregateInput, Claim, Condition, Expr, ExprKind, Literal, Part, Pseudo, Selector, Step, Test,
+};
 use super::functions::Generator;
 use super::parser::Parsed;
 use super::template::{resolve_text, variables_used};
@@ -53,8 +55,8 @@ pub(crate) fn fill_expression(expr: &mut Expr, variables: &Variables, generator:
 
 fn each_selector(expr: &mut Expr, visit: &mut impl FnMut(&mut Selector)) {
     match &mut expr.kind {
-        ExprKind::Aggregate { over: Over::Selection { selector, .. }, .. } => visit(selector),
-        ExprKind::Aggregate { over: Over::Own(Some(inner)), .. } => each_selector(inner, visit),
+        ExprKind::Aggregate { over: AggregateInput::Selection { selector, .. }, .. } => visit(selector),
+        ExprKind::Aggregate { over: AggregateInput::Own(Some(inner)), .. } => each_selector(inner, visit),
         ExprKind::Text(parts) => {
             for part in parts {
                 if let Part::Interpolation(inner) = part {
@@ -74,7 +76,7 @@ fn each_selector(expr: &mut Expr, visit: &mut impl FnMut(&mut Selector)) {
             }
         }
         ExprKind::Filtered { input, .. } => each_selector(input, visit),
-        ExprKind::Aggregate { over: Over::Own(None), .. }
+        ExprKind::Aggregate { over: AggregateInput::Own(None), .. }
         | ExprKind::Number(_)
         | ExprKind::Duration(_)
         | ExprKind::Bool(_)

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use crate::json::{self, Json};
 use crate::number::{Number, print_f64};
 use crate::time;
@@ -103,7 +103,7 @@ impl Item {
     }
 
     /// Returns the items, if it is a list or a text that holds one.
-    pub(crate) fn items(&self, budget: &Budget) -> Result<Option<Vec<Value>>, Exceeded> {
+    pub(crate) fn items(&self, budget: &Budget) -> Result<Option<Vec<Value>>, BudgetError> {
         match &self.value {
             Value::List(items) => {
                 budget.work(items.len())?;
@@ -118,7 +118,7 @@ impl Item {
     }
 
     /// Returns its JSON, if it is an object or a list.
-    pub(crate) fn json(&self, budget: &Budget) -> Result<Option<Json>, Exceeded> {
+    pub(crate) fn json(&self, budget: &Budget) -> Result<Option<Json>, BudgetError> {
         match self.single() {
             Value::String(text) => document(text, budget),
             value @ (Value::Object(_) | Value::List(_)) => typed_json(value, budget).map(Some),
@@ -213,7 +213,7 @@ fn print_number(written: &str) -> String {
 }
 
 /// Parses a text that is a JSON list or object.
-fn document(text: &str, budget: &Budget) -> Result<Option<Json>, Exceeded> {
+fn document(text: &str, budget: &Budget) -> Result<Option<Json>, BudgetError> {
     if !text.trim_start().starts_with(['{', '[']) {
         return Ok(None);
     }
@@ -226,7 +226,7 @@ fn document(text: &str, budget: &Budget) -> Result<Option<Json>, Exceeded> {
 
 /// Converts a value to JSON, where text that is a number or JSON counts as such: how a list of items compares with
 /// JSON text.
-fn typed_json(value: &Value, budget: &Budget) -> Result<Json, Exceeded> {
+fn typed_json(value: &Value, budget: &Budget) -> Result<Json, BudgetError> {
     budget.read(value.size())?;
     Ok(match value {
         Value::String(text) => match infer(text) {

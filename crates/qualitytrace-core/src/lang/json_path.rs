@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::pattern::{Pattern, PatternError};
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use crate::json::{self, Json};
 use crate::number;
 use parser::Parser;
@@ -64,7 +64,7 @@ impl Path {
     }
 
     /// Finds the values that the path selects.
-    pub(crate) fn find<'d>(&self, document: &'d Json, budget: &Budget) -> Result<Found<'d>, Exceeded> {
+    pub(crate) fn find<'d>(&self, document: &'d Json, budget: &Budget) -> Result<Found<'d>, BudgetError> {
         Walk { root: document, budget }.follow(&self.steps, document)
     }
 }
@@ -79,7 +79,7 @@ struct Walk<'d, 'b> {
 }
 
 impl<'d> Walk<'d, '_> {
-    fn follow(&self, steps: &[Step], from: &'d Json) -> Result<Found<'d>, Exceeded> {
+    fn follow(&self, steps: &[Step], from: &'d Json) -> Result<Found<'d>, BudgetError> {
         let mut found = vec![Cow::Borrowed(from)];
         for step in steps {
             let mut next = Vec::new();
@@ -95,7 +95,7 @@ impl<'d> Walk<'d, '_> {
         Ok(found)
     }
 
-    fn push(&self, found: &mut Found<'d>, value: impl Into<Option<&'d Json>>) -> Result<(), Exceeded> {
+    fn push(&self, found: &mut Found<'d>, value: impl Into<Option<&'d Json>>) -> Result<(), BudgetError> {
         if let Some(value) = value.into() {
             self.budget.work(1)?;
             self.budget.hold(RESULT)?;
@@ -104,7 +104,7 @@ impl<'d> Walk<'d, '_> {
         Ok(())
     }
 
-    fn take(&self, step: &Step, value: &'d Json, found: &mut Found<'d>) -> Result<(), Exceeded> {
+    fn take(&self, step: &Step, value: &'d Json, found: &mut Found<'d>) -> Result<(), BudgetError> {
         match step {
             Step::Name(name) => match (self.get(value, name)?, value) {
                 (None, Json::Array(items)) if name == "length" => {
@@ -141,7 +141,7 @@ impl<'d> Walk<'d, '_> {
         Ok(())
     }
 
-    fn get(&self, value: &'d Json, name: &str) -> Result<Option<&'d Json>, Exceeded> {
+    fn get(&self, value: &'d Json, name: &str) -> Result<Option<&'d Json>, BudgetError> {
         match value {
             Json::Object(members) => json::Members::of(members, 1, self.budget)?.get(name, self.budget),
             _ => Ok(None),
@@ -149,7 +149,7 @@ impl<'d> Walk<'d, '_> {
     }
 
     /// Visits children before the value itself, as Tracetest's library does.
-    fn descend(&self, value: &'d Json, found: &mut Found<'d>) -> Result<(), Exceeded> {
+    fn descend(&self, value: &'d Json, found: &mut Found<'d>) -> Result<(), BudgetError> {
         for child in children(value) {
             if matches!(child, Json::Array(_) | Json::Object(_)) {
                 self.descend(child, found)?;
@@ -163,7 +163,7 @@ impl<'d> Walk<'d, '_> {
         value: &'d Json,
         (start, end, step): (Option<i64>, Option<i64>, i64),
         found: &mut Found<'d>,
-    ) -> Result<(), Exceeded> {
+    ) -> Result<(), BudgetError> {
         let Json::Array(items) = value else { return Ok(()) };
         let Ok(length) = i64::try_from(items.len()) else { return Ok(()) };
         let absolute = |index: i64| {
@@ -188,12 +188,12 @@ impl<'d> Walk<'d, '_> {
     }
 
     /// Whether a filter accepts a value; a path alone tests for existence.
-    fn accepts(&self, test: &Test, here: &'d Json) -> Result<bool, Exceeded> {
+    fn accepts(&self, test: &Test, here: &'d Json) -> Result<bool, BudgetError> {
         let value = self.evaluate(test, here)?;
         Ok(if matches!(test, Test::Path(..)) { value.is_some() } else { is_true(value.as_deref()) })
     }
 
-    fn evaluate<'t>(&self, test: &'t Test, here: &'d Json) -> Result<Option<Cow<'t, Json>>, Exceeded>
+    fn evaluate<'t>(&self, test: &'t Test, here: &'d Json) -> Result<Option<Cow<'t, Json>>, BudgetError>
     where
         'd: 't,
     {
@@ -234,7 +234,7 @@ impl<'d> Walk<'d, '_> {
         operator: &str,
         right_test: &Test,
         here: &'d Json,
-    ) -> Result<Option<Json>, Exceeded> {
+    ) -> Result<Option<Json>, BudgetError> {
         let budget = self.budget;
         let left = left.as_deref();
         if let ("=~", Test::Regex(pattern)) = (operator, right_test) {
@@ -333,7 +333,7 @@ fn at(value: &Json, index: i64) -> Option<&Json> {
     items.get(usize::try_from(index).ok()?)
 }
 
-fn same(left: Option<&Json>, right: Option<&Json>, budget: &Budget) -> Result<bool, Exceeded> {
+fn same(left: Option<&Json>, right: Option<&Json>, budget: &Budget) -> Result<bool, BudgetError> {
     match (left, right) {
         (Some(left), Some(right)) => left.same(right, budget),
         // A missing value equals null.

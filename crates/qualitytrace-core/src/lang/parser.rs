@@ -19,7 +19,7 @@ use super::limits::{MAX_DEPTH, MAX_DIAGNOSTICS, MAX_PARTS};
 use text::Ends;
 use trail::TrailMode;
 
-pub(crate) use trail::{Ending, MAX_TOKENS, SyntaxChoice, is_word};
+pub(crate) use trail::{Continuations, MAX_TOKENS, SyntaxChoice, is_word};
 pub use trail::{Token, TokenKind};
 
 /// A form of text: each has its own grammar.
@@ -92,8 +92,8 @@ pub(crate) fn tokens(text: &str, form: Form) -> Vec<Token> {
 }
 
 /// Returns what could stand where a text ends.
-pub(crate) fn ending(text: &str, form: Form) -> Ending {
-    let note = |quotes| note(text, form, quotes, TrailMode::Ending(Ending::default())).0.into_ending();
+pub(crate) fn ending(text: &str, form: Form) -> Continuations {
+    let note = |quotes| note(text, form, quotes, TrailMode::Ending(Continuations::default())).0.into_ending();
     let plain = note(Quotes::Plain);
     if plain.wanted.is_empty() && text.contains("${") { note(Quotes::Nested) } else { plain }
 }

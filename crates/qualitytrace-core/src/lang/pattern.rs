@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use regex_syntax::ast::parse::Parser;
 
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use outline::Outline;
 
 /// Size limits of a compiled expression in KiB, with the steps charged for compiling; each is tried in turn, and
@@ -119,12 +119,12 @@ pub(crate) enum PatternError {
     #[error("{0}")]
     Invalid(String),
     #[error(transparent)]
-    Exceeded(#[from] Exceeded),
+    Exceeded(#[from] BudgetError),
 }
 
 impl PatternError {
     /// Aborts the whole evaluation where a pattern that parsed turns out to be unusable.
-    pub(crate) fn give_up(self, budget: &Budget) -> Exceeded {
+    pub(crate) fn give_up(self, budget: &Budget) -> BudgetError {
         match self {
             Self::Invalid(_) => budget.refuse_pattern(),
             Self::Exceeded(exceeded) => exceeded,

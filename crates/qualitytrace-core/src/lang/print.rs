@@ -3,8 +3,8 @@
 use std::fmt::{self, Display, Formatter, Write};
 
 use super::ast::{
-    Aggregate, Assertion, Chain, Claim, Clause, Combinator, Condition, Expr, ExprKind, Literal, Name, Over,
-    Part, Pseudo, Quantifier, Relation, Selector, Step, Test,
+    Aggregate, AggregateInput, Assertion, Chain, Claim, Clause, Combinator, Condition, Expr, ExprKind,
+    Literal, Name, Part, Pseudo, Quantifier, Relation, Selector, Step, Test,
 };
 
 /// Puts the text in double quotes, so that it parses to itself as an expression.
@@ -315,7 +315,7 @@ fn print_list(f: &mut Formatter<'_>, items: &[Expr], inside_text: bool) -> fmt::
 fn print_aggregate(
     f: &mut Formatter<'_>,
     function: Aggregate,
-    over: &Over,
+    over: &AggregateInput,
     inside_text: bool,
 ) -> fmt::Result {
     match function {
@@ -330,12 +330,12 @@ fn print_aggregate(
         Aggregate::Percentile(percent) => write!(f, "p{percent}("),
     }?;
     match over {
-        Over::Own(None) => f.write_char(')'),
-        Over::Own(Some(inner)) => {
+        AggregateInput::Own(None) => f.write_char(')'),
+        AggregateInput::Own(Some(inner)) => {
             inner.print(f, inside_text)?;
             f.write_char(')')
         }
-        Over::Selection { selector, attribute } => {
+        AggregateInput::Selection { selector, attribute } => {
             write!(f, "{selector})")?;
             match attribute {
                 None => Ok(()),

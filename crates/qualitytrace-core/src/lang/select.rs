@@ -7,12 +7,12 @@ mod filter;
 
 use super::ast::{Chain, Combinator, Pseudo, Selector, Step};
 use super::field::{Field, TraceIndex};
-use crate::budget::{Budget, Exceeded};
+use crate::budget::{Budget, BudgetError};
 use crate::trace::Trace;
 pub(crate) use filter::{Filter, compile_condition, ordered};
 
 /// Returns the positions of the selected spans, in the selector's order, each once.
-pub fn select(selector: &Selector, trace: &Trace, budget: &Budget) -> Result<Vec<usize>, Exceeded> {
+pub fn select(selector: &Selector, trace: &Trace, budget: &Budget) -> Result<Vec<usize>, BudgetError> {
     Query::new(selector, true).run(&TraceIndex::new(trace, budget))
 }
 
@@ -102,7 +102,7 @@ impl Query {
         }
     }
 
-    pub(crate) fn run(&self, scene: &TraceIndex<'_>) -> Result<Vec<usize>, Exceeded> {
+    pub(crate) fn run(&self, scene: &TraceIndex<'_>) -> Result<Vec<usize>, BudgetError> {
         let found = self.find(scene);
         scene.budget.check().map(|()| found)
     }

@@ -9,7 +9,7 @@ use crate::trace::SpanKind;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Absence {
     /// The service that would have sent it.
-    pub of: Whose,
+    pub of: AffectedServices,
     /// Its side of a call, where it is known.
     pub kind: Option<SpanKind>,
     /// Its name, where it is known.
@@ -20,7 +20,7 @@ pub struct Absence {
 
 /// The services whose spans may be missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Whose {
+pub enum AffectedServices {
     /// Any service.
     Anyone,
     /// Any service: the spans were sent, and this server refused them. Spans that were found are not in doubt.
@@ -39,20 +39,20 @@ pub enum Whose {
 impl Absence {
     /// An absence due to spans that were sent and refused.
     pub fn of_refused(reason: String) -> Self {
-        Self::new(Whose::Refused, reason)
+        Self::new(AffectedServices::Refused, reason)
     }
 
-    pub(super) fn new(of: Whose, reason: String) -> Self {
+    pub(super) fn new(of: AffectedServices, reason: String) -> Self {
         Self { of, kind: None, name: None, reason }
     }
 
     /// Whether it leaves claims about all spans of a trace undecided.
     pub fn is_open(&self) -> bool {
-        !matches!(self.of, Whose::AnyoneButIfNamed(_) | Whose::StillWorking(_))
+        !matches!(self.of, AffectedServices::AnyoneButIfNamed(_) | AffectedServices::StillWorking(_))
     }
 
     /// An absence that could be any span of any service.
     pub fn of_anyone(reason: String) -> Self {
-        Self::new(Whose::Anyone, reason)
+        Self::new(AffectedServices::Anyone, reason)
     }
 }

@@ -1,13 +1,13 @@
 //! What a wait can tell while it goes on: the open debts, and until when each is waited for if nothing more arrives.
 
-use super::{MAX_NAMED_DEBTS, Pending, Policy, Progress, Register, Standing, Windows};
+use super::{MAX_NAMED_DEBTS, Pending, Policy, Progress, Register, SpecStatus, Windows};
 use crate::time::Timestamp;
 
 /// The open debts of a trace and the ends of the wait for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forecast {
     /// The open debts, up to [`MAX_NAMED_DEBTS`].
-    pub debts: Vec<Due>,
+    pub debts: Vec<PendingDeadline>,
     /// How many more debts there are.
     pub unnamed_debts: usize,
     /// When the wait ends if nothing is owed.
@@ -20,7 +20,7 @@ pub struct Forecast {
 
 /// A debt, and until when it is waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Due {
+pub struct PendingDeadline {
     /// The debt.
     pub debt: Pending,
     /// When the wait for it ends if nothing more arrives.
@@ -32,7 +32,7 @@ pub fn forecast(
     policy: &Policy,
     run: &Progress,
     register: &Register,
-    specs: &Standing,
+    specs: &SpecStatus,
     now: Timestamp,
 ) -> Forecast {
     let windows = Windows::new(policy, run, register, run.answered_at().unwrap_or(now));
@@ -59,7 +59,7 @@ pub fn forecast(
         .chain((now < windows.last + windows.quiet).then_some(Pending::Quiet));
     let named = debts.by_ref().take(MAX_NAMED_DEBTS);
     Forecast {
-        debts: named.map(|debt| Due { until: until(&debt), debt }).collect(),
+        debts: named.map(|debt| PendingDeadline { until: until(&debt), debt }).collect(),
         unnamed_debts: debts.count(),
         quiet_until: (windows.last + windows.quiet).min(windows.deadline),
         settle_until: settled.min(windows.deadline),

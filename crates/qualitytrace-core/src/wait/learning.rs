@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::history::{CLEAN_RUNS, ENOUGH_RUNS, Fact, History, KindCounts, MAX_KINDS};
 use super::progress::Progress;
 use super::shape::{Node, Shape};
-use super::{Ended, Reason};
+use super::{Reason, WaitEnd};
 
 impl History {
     /// Learns from a run that ended; returns whether anything was learned. Only complete runs that passed change
@@ -13,7 +13,7 @@ impl History {
     ///
     /// A kind of span that two runs in a row lacked is no longer expected; one that two runs in a row had is.
     /// Other runs only teach how late spans may be.
-    pub fn learn(&mut self, run: &Progress, ended: &Ended, passed: bool) -> bool {
+    pub fn learn(&mut self, run: &Progress, ended: &WaitEnd, passed: bool) -> bool {
         let complete = matches!(ended.reason, Reason::Complete | Reason::Settled);
         if ended.reason == Reason::Decided {
             self.last_decided = run.answered_at();

@@ -2,7 +2,7 @@
 
 use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{self, Format, Output, Spec};
-use qualitytrace_core::judge::{Compiled, Failure, Options, Outcome, Verdict, nearest_misses};
+use qualitytrace_core::judge::{Compiled, FailureReason, Options, Outcome, Verdict, nearest_misses};
 use qualitytrace_core::lang::{self, EvaluationScope, Generator, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Trace;
@@ -198,7 +198,7 @@ fn many_assertions_on_many_spans_end_with_one_result_that_says_so() {
     let results: usize = verdict.specs[0].assertions.iter().map(|it| it.results.len()).sum();
     assert!(results < 100_000, "{results}");
     let last = verdict.specs[0].assertions.last().unwrap();
-    assert_eq!(last.outcome, Outcome::Failed(Failure::NotEvaluated));
+    assert_eq!(last.outcome, Outcome::Failed(FailureReason::NotEvaluated));
     let told = last.results.last().and_then(|result| result.error.clone()).unwrap_or_default();
     assert!(told.contains(BYTES) || told.contains(STEPS), "{told}");
 }

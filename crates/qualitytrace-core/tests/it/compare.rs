@@ -4,7 +4,7 @@ mod system;
 
 use std::time::{Duration, Instant};
 
-use qualitytrace_core::budget::{Budget, Exceeded};
+use qualitytrace_core::budget::{Budget, BudgetError};
 use qualitytrace_core::compare::{
     Change, Comparison, Row, Summary, Thresholds, compare, differences, services,
 };
@@ -240,5 +240,5 @@ fn large_traces_take_little_time_and_no_stack() {
 fn a_comparison_ends_with_its_budget() {
     let trace = System::random(7).record(1).trace;
     let found = compare(&trace, &trace, Thresholds::default(), &Budget::new(10, 1 << 20));
-    assert_eq!(found, Err(Exceeded::Steps(10)));
+    assert_eq!(found, Err(BudgetError::Steps(10)));
 }

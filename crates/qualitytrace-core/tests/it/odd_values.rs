@@ -2,7 +2,7 @@
 
 use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::Spec;
-use qualitytrace_core::judge::{Compiled, Failure, Options, Outcome};
+use qualitytrace_core::judge::{Compiled, FailureReason, Options, Outcome};
 use qualitytrace_core::lang::{self, Generator, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Event, Span, Trace};
@@ -87,7 +87,7 @@ fn what_is_no_number_has_no_place_in_an_order() {
             let assertion = format!("{function}(attr:x) >= 0");
             assert_eq!(
                 outcome(&trace, &assertion),
-                Outcome::Failed(Failure::NotEvaluated),
+                Outcome::Failed(FailureReason::NotEvaluated),
                 "{odd}: {assertion}"
             );
         }

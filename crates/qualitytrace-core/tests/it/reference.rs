@@ -7,7 +7,7 @@ use std::path::Path;
 use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{Spec, Text};
 use qualitytrace_core::id::{SpanId, TraceId};
-use qualitytrace_core::judge::{self, Compiled, Failure, Options, Outcome};
+use qualitytrace_core::judge::{self, Compiled, FailureReason, Options, Outcome};
 use qualitytrace_core::lang::{self, EvaluationScope, Generator, Variables};
 use qualitytrace_core::time::{Timestamp, parse_duration};
 use qualitytrace_core::trace::{
@@ -144,8 +144,8 @@ fn assert_on(on: &str, text: &str, trace: &Trace) -> String {
         .collect();
     match &assertion.outcome {
         Outcome::Passed => format!("passed{}", aliases.concat()),
-        Outcome::Failed(Failure::NoSpan) => "failed: no span matches".to_owned(),
-        Outcome::Failed(Failure::NoMatch) => {
+        Outcome::Failed(FailureReason::NoSpan) => "failed: no span matches".to_owned(),
+        Outcome::Failed(FailureReason::NoMatch) => {
             let failed = assertion.results.iter().find(|result| !result.passed).expect("a failed result");
             let expected = match failed.expected_text.as_str() {
                 "" => String::new(),

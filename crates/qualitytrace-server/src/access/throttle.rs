@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Access, Fingerprint, Refused, RequiredAccess};
+use super::{Access, AccessError, Fingerprint, RequiredAccess};
 
 /// Wrong tokens that a client may send in a burst.
 const BURST: u32 = 20;
@@ -31,7 +31,7 @@ impl Throttle {
         wanted: RequiredAccess,
         token: Option<&Fingerprint>,
         peer: Option<IpAddr>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), AccessError> {
         let Some(token) = token.filter(|_| !access.is_open(wanted)) else {
             return access.check_fingerprint(wanted, token);
         };
@@ -75,9 +75,9 @@ impl Clients {
         &mut self,
         client: IpAddr,
         now: Instant,
-        checked: Result<(), Refused>,
-    ) -> (Result<(), Refused>, Option<u64>) {
-        if checked != Err(Refused::Unknown) {
+        checked: Result<(), AccessError>,
+    ) -> (Result<(), AccessError>, Option<u64>) {
+        if checked != Err(AccessError::Unknown) {
             return (checked, None);
         }
         let client = self.client(client, now);
@@ -88,7 +88,7 @@ impl Clients {
         }
         let wait = REFILL.saturating_sub(now.saturating_duration_since(client.counted));
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        (Err(Refused::Throttled(seconds.max(1))), client.log(now))
+        (Err(AccessError::Throttled(seconds.max(1))), client.log(now))
     }
 
     fn client(&mut self, client: IpAddr, now: Instant) -> &mut Client {
@@ -133,21 +133,21 @@ mod tests {
 
     const ATTACKER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
-    fn shown(clients: &mut Clients, token: &str, now: Instant) -> (Result<(), Refused>, Option<u64>) {
-        clients.check(ATTACKER, now, if token == "right" { Ok(()) } else { Err(Refused::Unknown) })
+    fn shown(clients: &mut Clients, token: &str, now: Instant) -> (Result<(), AccessError>, Option<u64>) {
+        clients.check(ATTACKER, now, if token == "right" { Ok(()) } else { Err(AccessError::Unknown) })
     }
 
     #[test]
     fn too_many_wrong_tokens_are_throttled_until_time_has_passed_and_right_ones_never() {
         let (mut clients, now) = (Clients::default(), Instant::now());
         for _ in 0..BURST {
-            assert_eq!(shown(&mut clients, "wrong", now).0, Err(Refused::Unknown));
+            assert_eq!(shown(&mut clients, "wrong", now).0, Err(AccessError::Unknown));
         }
-        assert_eq!(shown(&mut clients, "wrong", now).0, Err(Refused::Throttled(1)));
+        assert_eq!(shown(&mut clients, "wrong", now).0, Err(AccessError::Throttled(1)));
         assert_eq!(shown(&mut clients, "right", now).0, Ok(()), "its neighbour's mistakes do not count");
         let later = now + REFILL;
-        assert_eq!(shown(&mut clients, "wrong", later).0, Err(Refused::Unknown));
-        assert_eq!(shown(&mut clients, "wrong", later).0, Err(Refused::Throttled(1)));
+        assert_eq!(shown(&mut clients, "wrong", later).0, Err(AccessError::Unknown));
+        assert_eq!(shown(&mut clients, "wrong", later).0, Err(AccessError::Throttled(1)));
     }
 
     #[test]

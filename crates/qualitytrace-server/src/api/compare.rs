@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use qualitytrace_core::budget::Exceeded;
+use qualitytrace_core::budget::BudgetError;
 use qualitytrace_core::compare::{Row, Sides, Thresholds, compare, services};
 use qualitytrace_core::definition::settings::parse_duration;
 use qualitytrace_core::id::TraceId;
@@ -120,7 +120,7 @@ async fn compared(
     Ok(document(&memory, "application/json", shown))
 }
 
-fn too_large(exceeded: Exceeded) -> ApiError {
+fn too_large(exceeded: BudgetError) -> ApiError {
     let message = format!("the traces cannot be compared: {exceeded}");
     ApiError { status: StatusCode::UNPROCESSABLE_ENTITY, message }
 }

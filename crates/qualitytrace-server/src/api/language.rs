@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use super::App;
 use super::error::{ApiError, BAD_REQUEST, NOT_FOUND, UNPROCESSABLE};
 use super::json_body::JsonBody;
-use super::legacy_error::LegacyApiError;
 use super::memory::Memory;
 use super::path::Path;
+use super::run_error::RunApiError;
 use super::runs::{LoadedRun, no_run};
 use super::tenant::Tenant;
 use super::traces::{decoded, trace_id};
@@ -233,7 +233,7 @@ impl LanguageScope {
         test: &str,
         number: u64,
     ) -> Result<Self, ApiError> {
-        let missing = |error: LegacyApiError| {
+        let missing = |error: RunApiError| {
             if error.is_missing() { no_run(test, number) } else { error.into() }
         };
         let run = LoadedRun::load_untraced(app, memory, tenant, test, number).await.map_err(missing)?;

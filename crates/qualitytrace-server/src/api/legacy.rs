@@ -14,7 +14,7 @@ mod wizard;
 use qualitytrace_core::definition::Kind;
 
 use super::App;
-use super::legacy_error::{BAD_REQUEST, NOT_FOUND, UNPROCESSABLE};
+use super::run_error::{BAD_REQUEST, NOT_FOUND, UNPROCESSABLE};
 use crate::access::RequiredAccess::{Change, Look, Stream};
 use crate::routes::Routes;
 use crate::routes::operation::Content::{Counted, Json, Other, Spec};
@@ -122,7 +122,7 @@ pub(super) fn routes() -> Routes<App> {
             everything::list,
             operation(
                 "Tests and suites, newest first",
-                [(200, Counted(of::<Vec<everything::Listed>>)), BAD_REQUEST],
+                [(200, Counted(of::<Vec<everything::ListedResource>>)), BAD_REQUEST],
             )
             .listing(Kind::Test),
         )

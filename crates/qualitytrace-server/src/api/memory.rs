@@ -21,7 +21,7 @@ use hyper::body::{Frame, SizeHint};
 use super::App;
 use super::error::ApiError;
 use crate::body::{BodyError, discard, next_data};
-use crate::budget::{Budget, Lease, NoRoom};
+use crate::budget::{Budget, Lease, MemoryBudgetError};
 use crate::config::Live;
 use crate::decode::{Room, json_weight};
 use crate::routes::Needed;
@@ -115,7 +115,7 @@ impl Memory {
     async fn borrow(&self, bytes: u64) -> Result<Lease, ApiError> {
         let all = self.budget.size();
         if self.held() + bytes > all {
-            return Err(refused(NoRoom::Ever { limit: all }));
+            return Err(refused(MemoryBudgetError::Ever { limit: all }));
         }
         let mut lease = self.budget.lease().map_err(refused)?;
         if lease.grow(bytes).is_err() {
@@ -188,9 +188,9 @@ pub(super) struct GrowingMemory {
 }
 
 impl Room for GrowingMemory {
-    fn take(&mut self, bytes: u64) -> Result<(), NoRoom> {
+    fn take(&mut self, bytes: u64) -> Result<(), MemoryBudgetError> {
         match self.lease.grow(bytes) {
-            Err(NoRoom::Now) => {
+            Err(MemoryBudgetError::Now) => {
                 self.traces.evict(bytes);
                 self.lease.grow(bytes)
             }
@@ -224,7 +224,7 @@ impl FromRequestParts<App> for Memory {
 
 /// Middleware that receives head and body within the memory budget: half of a request is no request. Then holds the
 /// memory of the response until it is sent.
-pub(crate) async fn receive(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+pub(crate) async fn buffer_body(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let limits = shared.config.get().limits.clone();
     let memory = shared.begin();
     let (mut parts, mut body) = request.into_parts();
@@ -308,13 +308,13 @@ fn too_large(limit: u64) -> ApiError {
     ApiError { status: StatusCode::PAYLOAD_TOO_LARGE, message }
 }
 
-pub(super) fn refused(short: NoRoom) -> ApiError {
+pub(super) fn refused(short: MemoryBudgetError) -> ApiError {
     match short {
-        NoRoom::Now => ApiError {
+        MemoryBudgetError::Now => ApiError {
             status: StatusCode::SERVICE_UNAVAILABLE,
             message: "other requests have the memory (limits.apiBytes); try again later".to_owned(),
         },
-        NoRoom::Ever { limit } => ApiError {
+        MemoryBudgetError::Ever { limit } => ApiError {
             status: StatusCode::PAYLOAD_TOO_LARGE,
             message: format!(
                 "the request takes more memory than the {limit} bytes that there are (limits.apiBytes); ask for less, \

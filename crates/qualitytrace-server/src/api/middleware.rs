@@ -17,13 +17,13 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::error::ApiError;
 use super::negotiation::Media;
 use crate::access::throttle::Throttle;
-use crate::access::{Fingerprint, Refused, RequiredAccess, bearer, token};
+use crate::access::{AccessError, Fingerprint, RequiredAccess, bearer, token};
 use crate::body::discard;
 use crate::compute;
 use crate::config::Live;
 use crate::request::{ConnectInfo, REQUEST_ID};
 use crate::routes::Needed;
-use origin::Misdirected;
+use origin::OriginError;
 
 /// A longer request id is not adopted.
 const LONGEST_ID: usize = 128;
@@ -56,12 +56,12 @@ impl Guard {
         peer: Option<IpAddr>,
     ) -> Option<Response> {
         match self.check(token, peer) {
-            Err(refused @ Refused::Throttled(_)) => Some(refusal(headers, refused)),
-            Ok(()) | Err(Refused::NoToken | Refused::Unknown | Refused::Scope(_)) => None,
+            Err(refused @ AccessError::Throttled(_)) => Some(refusal(headers, refused)),
+            Ok(()) | Err(AccessError::NoToken | AccessError::Unknown | AccessError::Scope(_)) => None,
         }
     }
 
-    fn check(&self, token: &str, peer: Option<IpAddr>) -> Result<(), Refused> {
+    fn check(&self, token: &str, peer: Option<IpAddr>) -> Result<(), AccessError> {
         let access = &self.config.get().safety.access;
         self.throttle.check(access, RequiredAccess::Look, Some(&Fingerprint::of(token)), peer)
     }
@@ -86,7 +86,7 @@ impl Grant {
 }
 
 /// Gives every request an id: its own if valid, else a random one. The response carries it.
-pub(crate) async fn name(mut request: Request, next: Next) -> Response {
+pub(crate) async fn assign_request_id(mut request: Request, next: Next) -> Response {
     let given = request.headers().get(&REQUEST_ID).filter(|id| is_id(id)).cloned();
     let id = given.unwrap_or_else(|| {
         let id = format!("{:032x}", rand::random::<u128>());
@@ -106,7 +106,7 @@ fn is_id(id: &HeaderValue) -> bool {
 
 /// Refuses requests from pages of other origins, and requests for a host name that is not ours. Tells browsers to keep
 /// responses from such pages, too: a browser does not always say where a request comes from.
-pub(crate) async fn same_origin(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+pub(crate) async fn check_origin(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let local = parts.extensions.get::<ConnectInfo>().and_then(|info| info.local);
     let checked = origin::check(&parts, needed(&parts.extensions).wanted, &guard.config.get(), local);
@@ -115,8 +115,8 @@ pub(crate) async fn same_origin(State(guard): State<Guard>, request: Request, ne
         Err(misdirected) => {
             discard(body, STRANGERS_BYTES).await;
             let status = match misdirected {
-                Misdirected::Origin => StatusCode::FORBIDDEN,
-                Misdirected::Host => StatusCode::MISDIRECTED_REQUEST,
+                OriginError::Origin => StatusCode::FORBIDDEN,
+                OriginError::Host => StatusCode::MISDIRECTED_REQUEST,
             };
             ApiError { status, message: misdirected.message().to_owned() }.into_response()
         }
@@ -129,7 +129,7 @@ pub(crate) async fn same_origin(State(guard): State<Guard>, request: Request, ne
 }
 
 /// Refuses clients without the required access. A stream ends when its token is withdrawn.
-pub(crate) async fn check(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn authenticate(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let wanted = needed(request.extensions()).wanted;
     // A page of another origin may deliver spans, but not with the cookie of a page of ours.
     let token = match wanted {
@@ -167,7 +167,7 @@ fn needed(extensions: &http::Extensions) -> Needed {
 }
 
 /// Refuses bodies that are neither JSON nor YAML, and those with a content encoding.
-pub(crate) async fn content_type(request: Request, next: Next) -> Response {
+pub(crate) async fn check_content_type(request: Request, next: Next) -> Response {
     let reads_body = needed(request.extensions()).is_registered && !request.method().is_safe();
     if reads_body && !request.body().is_end_stream() {
         let refused = encoded(request.headers()).or_else(|| (!is_text(request.headers())).then(not_text));
@@ -213,7 +213,7 @@ fn not_text() -> Response {
 
 /// Hands a request to the thread pool for requests. A change runs to completion even if its client disconnects:
 /// half of a change is no change. Everything else ends with its client.
-pub(crate) async fn carry_out(request: Request, next: Next) -> Response {
+pub(crate) async fn run_to_completion(request: Request, next: Next) -> Response {
     let answered = match needed(request.extensions()).wanted {
         // Health checks do not wait for other requests.
         RequiredAccess::Health => return next.run(request).await,
@@ -231,13 +231,13 @@ pub(super) fn is_change(request: &Request) -> bool {
     needed(request.extensions()).wanted == RequiredAccess::Change
 }
 
-fn refusal(headers: &HeaderMap, refused: Refused) -> Response {
+fn refusal(headers: &HeaderMap, refused: AccessError) -> Response {
     let message = refused.message();
     let (status, grpc, error) = match refused {
-        Refused::NoToken => (StatusCode::UNAUTHORIZED, "16", ""),
-        Refused::Unknown => (StatusCode::UNAUTHORIZED, "16", ", error=\"invalid_token\""),
-        Refused::Throttled(_) => (StatusCode::TOO_MANY_REQUESTS, "8", ", error=\"invalid_token\""),
-        Refused::Scope(_) => (StatusCode::FORBIDDEN, "7", ", error=\"insufficient_scope\""),
+        AccessError::NoToken => (StatusCode::UNAUTHORIZED, "16", ""),
+        AccessError::Unknown => (StatusCode::UNAUTHORIZED, "16", ", error=\"invalid_token\""),
+        AccessError::Throttled(_) => (StatusCode::TOO_MANY_REQUESTS, "8", ", error=\"invalid_token\""),
+        AccessError::Scope(_) => (StatusCode::FORBIDDEN, "7", ", error=\"insufficient_scope\""),
     };
     let is_grpc =
         headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
@@ -251,7 +251,7 @@ fn refusal(headers: &HeaderMap, refused: Refused) -> Response {
     if let Ok(challenge) = HeaderValue::from_str(&challenge) {
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
-    if let Refused::Throttled(seconds) = refused {
+    if let AccessError::Throttled(seconds) = refused {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response

@@ -19,12 +19,12 @@ use serde_json::{Value, json};
 
 use super::App;
 use super::error::{self, ApiError, Error};
-use super::legacy_error::{BAD_REQUEST, NOT_FOUND};
 use super::memory::Memory;
 use super::negotiation::Media;
 use super::path::Path;
 use super::precondition::{conflict, expected, with_version};
 use super::query::Query;
+use super::run_error::{BAD_REQUEST, NOT_FOUND};
 use super::tenant::Tenant;
 use crate::access::RequiredAccess;
 use crate::client::Client;

@@ -1,6 +1,6 @@
 //! Handlers of runs: list, show, stop, rerun, delete, events.
 
-pub(super) mod across;
+pub(super) mod all_runs;
 pub(super) mod series;
 mod start;
 mod stream;
@@ -25,11 +25,11 @@ use super::App;
 use super::answer::{Success, json, plain_json};
 use super::audit::Unchanged;
 use super::error::ApiError;
-use super::legacy_error::{LegacyApiError, body, count, number};
 use super::memory::Memory;
 use super::path::Path;
 use super::query::Query;
 use super::resources::stored_test;
+use super::run_error::{RunApiError, body, count, number};
 use super::tenant::Tenant;
 use crate::clock;
 use crate::compute;
@@ -63,7 +63,7 @@ pub(super) struct PageOf {
 
 impl PageOf {
     /// Returns the page size and the offset.
-    pub(super) fn numbers(&self) -> Result<(u64, u64), LegacyApiError> {
+    pub(super) fn numbers(&self) -> Result<(u64, u64), RunApiError> {
         let take = count("take", &self.take)?;
         Ok((if take == 0 { TAKE } else { take.min(MOST) }, count("skip", &self.skip)?))
     }
@@ -76,10 +76,10 @@ pub(super) async fn list(
     tenant: Tenant,
     Path(id): Path<String>,
     Query(page): Query<PageOf>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let (take, skip) = page.numbers()?;
     let id = tenant.scoped(&id);
-    app.store.resource(Kind::Test, &id).await?.ok_or_else(LegacyApiError::missing)?;
+    app.store.resource(Kind::Test, &id).await?.ok_or_else(RunApiError::missing)?;
     let (count, sizes) = app.store.run_sizes(&id, take, skip).await?;
     let (batches, now) = (batches(&sizes), clock::now());
     let mut response = if let [only] = batches[..] {
@@ -123,7 +123,7 @@ fn batches(sizes: &[(u64, u64)]) -> Vec<Batch> {
     batches
 }
 
-async fn batch(app: &App, test: &str, batch: Batch, now: Timestamp) -> Result<Vec<Run>, LegacyApiError> {
+async fn batch(app: &App, test: &str, batch: Batch, now: Timestamp) -> Result<Vec<Run>, RunApiError> {
     let runs = app.store.runs_between(test, batch.first, batch.last).await?;
     let mut events = app.store.events_between(test, batch.first, batch.last).await?;
     let shown = runs.iter().map(|stored| {
@@ -162,7 +162,7 @@ impl StreamedList {
         }
     }
 
-    async fn part(&self, next: Batch) -> Result<Bytes, LegacyApiError> {
+    async fn part(&self, next: Batch) -> Result<Bytes, RunApiError> {
         // The memory of the previous part is free once it is sent, which is when this one is requested.
         self.memory.release();
         self.memory.hold_texts(next.bytes).await?;
@@ -181,19 +181,19 @@ impl StreamedList {
 /// The parts of a run that are left out, as sent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Without {
+pub(super) struct OmittedParts {
     without: String,
 }
 
-impl Without {
+impl OmittedParts {
     /// Whether a part is left out. Unknown names are refused.
-    fn parts(&self) -> Result<[bool; 3], LegacyApiError> {
+    fn parts(&self) -> Result<[bool; 3], RunApiError> {
         const PARTS: [&str; 3] = ["trace", "results", "linter"];
         let named: Vec<&str> =
             self.without.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
         if let Some(unknown) = named.iter().find(|name| !PARTS.contains(name)) {
             let message = format!("`{unknown}` is no part of a run; `without` takes {}", PARTS.join(", "));
-            return Err(LegacyApiError::bad_request(message));
+            return Err(RunApiError::bad_request(message));
         }
         Ok(PARTS.map(|part| named.contains(&part)))
     }
@@ -205,8 +205,8 @@ pub(super) async fn get(
     memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-    Query(without): Query<Without>,
-) -> Result<Response, LegacyApiError> {
+    Query(without): Query<OmittedParts>,
+) -> Result<Response, RunApiError> {
     let [trace, results, linter] = without.parts()?;
     let mut found = LoadedRun::load_untraced(&app, &memory, &tenant, &test, number(&run)?).await?;
     if !trace {
@@ -230,11 +230,11 @@ pub(super) async fn delete(
     State(app): State<App>,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let id = RunId { test: tenant.scoped(&test), number: number(&run)? };
     app.runner.stop_run(&id).await?;
     if !app.store.delete_run(&id.test, id.number).await? {
-        return Err(LegacyApiError::missing());
+        return Err(RunApiError::missing());
     }
     app.runner.removed();
     Ok((StatusCode::NO_CONTENT, [(CONTENT_TYPE, "application/json; charset=UTF-8")]).into_response())
@@ -248,18 +248,18 @@ pub(super) async fn patch(
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
     sent: Bytes,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let number = number(&run)?;
     body::<Run>(&sent)?;
     let sent: Value = body(&sent)?;
     let gates = &sent["requiredGatesResult"];
     for key in ["required", "failed"] {
         if gates[key].as_array().is_none() {
-            return Err(LegacyApiError::unprocessable(format!("required field '{key}' is zero value.")));
+            return Err(RunApiError::unprocessable(format!("required field '{key}' is zero value.")));
         }
     }
     if gates["passed"] != true {
-        return Err(LegacyApiError::unprocessable("required field 'passed' is zero value."));
+        return Err(RunApiError::unprocessable("required field 'passed' is zero value."));
     }
     let found = LoadedRun::load(&app, &memory, &tenant, &test, number).await?;
     if sent["lastErrorState"] == "cancelled by user" {
@@ -273,17 +273,17 @@ pub(super) async fn stop(
     State(app): State<App>,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
     let is_ended = app.runner.stop(&run).await?;
     command_response(&app, &run, is_ended).await
 }
 
 /// The response to a command. It is a success even if the run has ended or never existed, as clients expect.
-async fn command_response(app: &App, run: &RunId, is_accepted: bool) -> Result<Response, LegacyApiError> {
+async fn command_response(app: &App, run: &RunId, is_accepted: bool) -> Result<Response, RunApiError> {
     let mut response = plain_json(StatusCode::OK, &Success::default());
     if !is_accepted {
-        app.store.resource(Kind::Test, &run.test).await?.ok_or_else(LegacyApiError::missing)?;
+        app.store.resource(Kind::Test, &run.test).await?.ok_or_else(RunApiError::missing)?;
         response.extensions_mut().insert(Unchanged);
     }
     Ok(response)
@@ -294,7 +294,7 @@ pub(super) async fn skip_polling(
     State(app): State<App>,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
     let is_accepted = app.runner.skip_waiting(&run).await?;
     command_response(&app, &run, is_accepted).await
@@ -306,13 +306,13 @@ pub(super) async fn rerun(
     memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let id = tenant.scoped(&test);
-    let latest = app.store.test(&id, None).await?.ok_or_else(LegacyApiError::missing)?;
+    let latest = app.store.test(&id, None).await?.ok_or_else(RunApiError::missing)?;
     let mut found = LoadedRun::load(&app, &memory, &tenant, &test, number(&run)?).await?;
     found.look_for_trace(&app, &memory).await?;
     let started = app.runner.rerun(&found.stored, &found.events, found.trace(), &latest).await?;
-    let again = app.store.run(&started.test, started.number).await?.ok_or_else(LegacyApiError::missing)?;
+    let again = app.store.run(&started.test, started.number).await?.ok_or_else(RunApiError::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..again };
     let facts = &found.facts;
     let facts = RunState {
@@ -345,7 +345,7 @@ impl LoadedRun {
         tenant: &Tenant,
         test: &str,
         number: u64,
-    ) -> Result<Self, LegacyApiError> {
+    ) -> Result<Self, RunApiError> {
         let mut found = Self::load_untraced(app, memory, tenant, test, number).await?;
         found.load_trace(app, memory).await?;
         Ok(found)
@@ -358,10 +358,10 @@ impl LoadedRun {
         tenant: &Tenant,
         test: &str,
         number: u64,
-    ) -> Result<Self, LegacyApiError> {
+    ) -> Result<Self, RunApiError> {
         let id = tenant.scoped(test);
         memory.hold_texts(app.store.run_size(&id, number).await?).await?;
-        let stored = app.store.run(&id, number).await?.ok_or_else(LegacyApiError::missing)?;
+        let stored = app.store.run(&id, number).await?.ok_or_else(RunApiError::missing)?;
         let events = read_events(&app.store.events(&id, number, 0).await?);
         let facts = RunState::of(&events);
         Ok(Self { stored, events, facts, trace: None })
@@ -373,7 +373,7 @@ impl LoadedRun {
         memory: &Memory,
         stored: StoredRun,
         events: &[StoredEvent],
-    ) -> Result<Self, LegacyApiError> {
+    ) -> Result<Self, RunApiError> {
         let events = read_events(events);
         let facts = RunState::of(&events);
         let mut found = Self { stored, events, facts, trace: None };
@@ -381,7 +381,7 @@ impl LoadedRun {
         Ok(found)
     }
 
-    async fn load_trace(&mut self, app: &App, memory: &Memory) -> Result<(), LegacyApiError> {
+    async fn load_trace(&mut self, app: &App, memory: &Memory) -> Result<(), RunApiError> {
         let Self { stored, facts, .. } = &*self;
         let found = if let Some(elsewhere) = facts.imported.as_ref().or(facts.earlier.as_ref()) {
             run::imported_trace(&elsewhere.trace)
@@ -400,7 +400,7 @@ impl LoadedRun {
     }
 
     /// Loads what has arrived of the trace since the run ended without one.
-    pub(super) async fn look_for_trace(&mut self, app: &App, memory: &Memory) -> Result<(), LegacyApiError> {
+    pub(super) async fn look_for_trace(&mut self, app: &App, memory: &Memory) -> Result<(), RunApiError> {
         if let (None, Some(root)) = (&self.trace, self.facts.root(self.stored.trace)) {
             let arrived = trace(app, memory, self.stored.trace).await?;
             self.trace = (!arrived.spans().is_empty()).then(|| Arc::new(arrived.with_trigger(root)));
@@ -421,9 +421,9 @@ impl LoadedRun {
     }
 
     /// Loads the version of the test that was run.
-    pub(super) async fn test(&self, app: &App) -> Result<Test, LegacyApiError> {
+    pub(super) async fn test(&self, app: &App) -> Result<Test, RunApiError> {
         let stored = app.store.test(&self.stored.test, Some(self.stored.test_version)).await?;
-        let stored = stored.ok_or_else(LegacyApiError::missing)?;
+        let stored = stored.ok_or_else(RunApiError::missing)?;
         stored_test(&stored)
     }
 
@@ -449,7 +449,7 @@ pub(super) fn no_run(test: &str, number: u64) -> ApiError {
 }
 
 /// Loads a trace with its secrets redacted.
-async fn trace(app: &App, memory: &Memory, id: TraceId) -> Result<Trace, LegacyApiError> {
+async fn trace(app: &App, memory: &Memory, id: TraceId) -> Result<Trace, RunApiError> {
     memory.hold_traces(app.source.size(&[id]).await?).await?;
     let redactor = redactor_of_trace(&app.store, id).await?;
     Ok(redactor.trace(app.source.load(id).await?))

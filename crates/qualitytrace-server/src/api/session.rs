@@ -25,7 +25,7 @@ use crate::routes::operation::{Body, of, operation};
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Session")]
-struct Held {
+struct SessionAccess {
     /// Whether this server asks for a token.
     required: bool,
     /// The scope that the client holds: `full`, `read` or `ingest`; null without a valid token.
@@ -48,8 +48,11 @@ pub(super) fn routes() -> Routes<App> {
             path,
             Session,
             held,
-            operation("Whether a token is required, and which scope is held", [(200, JsonOf(of::<Held>))])
-                .for_all(),
+            operation(
+                "Whether a token is required, and which scope is held",
+                [(200, JsonOf(of::<SessionAccess>))],
+            )
+            .for_all(),
         )
         .post(
             path,
@@ -72,7 +75,7 @@ async fn held(State(app): State<App>, request: Request) -> Response {
     }
     let access = &app.config.get().safety.access;
     let scope = access.scope_of(sent.as_deref()).map(crate::access::Scope::as_str);
-    Json(Held { required: !access.tokens.is_empty(), scope }).into_response()
+    Json(SessionAccess { required: !access.tokens.is_empty(), scope }).into_response()
 }
 
 async fn begin(State(app): State<App>, OriginalUri(asked): OriginalUri, request: Request) -> Response {

@@ -13,13 +13,13 @@ use qualitytrace_core::suite::{Plan, Values};
 use super::App;
 use super::answer::{Success, json, plain_json};
 use super::audit::Unchanged;
-use super::legacy_error::{
-    BAD_REQUEST, LegacyApiError, MissingVariables, NOT_FOUND, TOO_MANY_REQUESTS, UNPROCESSABLE, body, number,
-};
 use super::memory::Memory;
 use super::path::Path;
 use super::query::Query;
 use super::resources::{stored_suite, stored_test};
+use super::run_error::{
+    BAD_REQUEST, MissingVariables, NOT_FOUND, RunApiError, TOO_MANY_REQUESTS, UNPROCESSABLE, body, number,
+};
 use super::runs::{
     LoadedRun, PageOf, RunInformation, lacked, missing_variables, read_events, stream_of_suite,
 };
@@ -96,13 +96,13 @@ async fn start(
     tenant: Tenant,
     Path(id): Path<String>,
     sent: Bytes,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let information = body::<RunInformation>(&sent)?.within_limits()?;
     let stored = app.store.definition(Kind::TestSuite, &tenant.scoped(&id), None).await?;
-    let stored = stored.ok_or_else(LegacyApiError::missing)?;
+    let stored = stored.ok_or_else(RunApiError::missing)?;
     let suite = stored_suite(&stored)?;
     if let Some(file) = suite.data.as_ref().and_then(|data| data.file()) {
-        return Err(LegacyApiError::bad_request(format!(
+        return Err(RunApiError::bad_request(format!(
             "the suite's table is in the file {}, which only the command line reads; put its text under `data.csv`",
             file.value
         )));
@@ -115,16 +115,16 @@ async fn start(
             let attempts = information.attempts(test.attempts)?;
             Ok((id.clone(), StepTest { stored: stored.clone(), name: test.name.clone(), attempts }))
         })
-        .collect::<Result<_, LegacyApiError>>()?;
+        .collect::<Result<_, RunApiError>>()?;
     let (variables, request) = information.request(&app, &tenant).await?;
     let missing = missing(&app, &plan, &read, &variables).await?;
     if !missing.is_empty() {
-        return Err(LegacyApiError::lacking(missing));
+        return Err(RunApiError::lacking(missing));
     }
     let (shown_id, version) = (id, stored.version);
     let order = SuiteOrder { id: stored.id, shown_id, version, plan, tests, variables, request };
     let SuiteRunId { suite, number } = app.runner.start_suite(order).await?;
-    let run = app.store.suite_run(&suite, number).await?.ok_or_else(LegacyApiError::missing)?;
+    let run = app.store.suite_run(&suite, number).await?.ok_or_else(RunApiError::missing)?;
     let as_created =
         StoredSuiteRun { state: SuiteState::Created.as_str().to_owned(), passed: 0, failed: 0, ..run };
     let shown = suite::suite_run(&as_created, &SuiteProgress::default(), Vec::new());
@@ -134,7 +134,7 @@ async fn start(
 /// The tests of a suite, each in its latest version.
 type Tests = BTreeMap<String, (crate::store::StoredTest, Test)>;
 
-async fn tests(app: &App, tenant: &Tenant, suite: &TestSuite) -> Result<Tests, LegacyApiError> {
+async fn tests(app: &App, tenant: &Tenant, suite: &TestSuite) -> Result<Tests, RunApiError> {
     let mut tests = Tests::new();
     for step in suite.all_steps() {
         let id = &step.test.value;
@@ -142,7 +142,7 @@ async fn tests(app: &App, tenant: &Tenant, suite: &TestSuite) -> Result<Tests, L
             continue;
         }
         let stored = app.store.test(&tenant.scoped(id), None).await?.ok_or_else(|| {
-            LegacyApiError::bad_request(format!(
+            RunApiError::bad_request(format!(
                 "step `{}` names the test `{id}`, which is not there; store it, or remove the step",
                 step.title()
             ))
@@ -159,7 +159,7 @@ async fn missing(
     plan: &Plan,
     tests: &Tests,
     variables: &Variables,
-) -> Result<Vec<MissingVariables>, LegacyApiError> {
+) -> Result<Vec<MissingVariables>, RunApiError> {
     let outputs: Vec<Values> = plan
         .steps
         .iter()
@@ -188,7 +188,7 @@ async fn list(
     tenant: Tenant,
     Path(id): Path<String>,
     Query(page): Query<PageOf>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let (take, skip) = page.numbers()?;
     let id = tenant.scoped(&id);
     memory.hold_texts(app.store.suite_page_size(&id, take, skip).await?).await?;
@@ -215,7 +215,7 @@ async fn get_one(
     memory: Memory,
     tenant: Tenant,
     Path((id, run)): Path<(String, String)>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     Ok(json(&memory, StatusCode::OK, shown(&app, &memory, &tenant, &id, number(&run)?).await?))
 }
 
@@ -226,12 +226,12 @@ pub(super) async fn shown(
     tenant: &Tenant,
     id: &str,
     number: u64,
-) -> Result<SuiteRun, LegacyApiError> {
+) -> Result<SuiteRun, RunApiError> {
     let id = tenant.scoped(id);
     let (own, steps) =
         tokio::try_join!(app.store.suite_run_size(&id, number), app.store.step_runs_size(&id, number))?;
     memory.hold_texts(own + steps).await?;
-    let stored = app.store.suite_run(&id, number).await?.ok_or_else(LegacyApiError::missing)?;
+    let stored = app.store.suite_run(&id, number).await?.ok_or_else(RunApiError::missing)?;
     let facts = facts(&app.store.suite_events(&id, number, 0).await?);
     let runs = app.store.step_runs(&id, number, number).await?.remove(&number).unwrap_or_default();
     let mut steps = Vec::new();
@@ -264,14 +264,14 @@ async fn delete(
     State(app): State<App>,
     tenant: Tenant,
     Path((id, run)): Path<(String, String)>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let run = SuiteRunId { suite: tenant.scoped(&id), number: number(&run)? };
     // Otherwise runs that it starts later would be left behind.
     if app.runner.stop_suite(&run).await? {
         let _ = tokio::time::timeout(DELETION_TIMEOUT, until_over(&app, &run)).await;
     }
     if !app.store.delete_suite_run(&run.suite, run.number).await? {
-        return Err(LegacyApiError::missing());
+        return Err(RunApiError::missing());
     }
     app.runner.removed();
     Ok((StatusCode::NO_CONTENT, [(CONTENT_TYPE, "application/json; charset=UTF-8")]).into_response())
@@ -295,11 +295,11 @@ async fn stop(
     State(app): State<App>,
     tenant: Tenant,
     Path((id, run)): Path<(String, String)>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let run = SuiteRunId { suite: tenant.scoped(&id), number: number(&run)? };
     let mut response = plain_json(StatusCode::OK, &Success::default());
     if !app.runner.stop_suite(&run).await? {
-        app.store.suite_run(&run.suite, run.number).await?.ok_or_else(LegacyApiError::missing)?;
+        app.store.suite_run(&run.suite, run.number).await?.ok_or_else(RunApiError::missing)?;
         response.extensions_mut().insert(Unchanged);
     }
     Ok(response)
@@ -311,7 +311,7 @@ async fn events(
     memory: Memory,
     tenant: Tenant,
     Path((id, run)): Path<(String, String)>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let (id, number) = (tenant.scoped(&id), number(&run)?);
     memory.hold_texts(app.store.suite_run_size(&id, number).await?).await?;
     let events = app.store.suite_events(&id, number, 0).await?;

@@ -14,15 +14,15 @@ use super::App;
 use super::audit::Unchanged;
 use super::error::{ApiError, BAD_REQUEST, NOT_FOUND};
 use super::json_body::JsonBody;
-use super::legacy_error::{self, LegacyApiError, MissingVariable, MissingVariables};
 use super::memory::Memory;
 use super::resources::placed;
+use super::run_error::{self, MissingVariable, MissingVariables, RunApiError};
 use super::runs::{Variable, given_variables, missing_variables};
 use super::tenant::Tenant;
 use crate::access::RequiredAccess::Change;
 use crate::routes::Routes;
 use crate::routes::operation::{Body, Content, of, operation};
-use crate::runner::NotSent;
+use crate::runner::SendError;
 use crate::variables::Variables;
 use crate::wire::methods::TriggerMethods;
 use crate::wire::sent::SentTrigger;
@@ -33,9 +33,9 @@ const TREE_FACTOR: u64 = 16;
 /// Returns the routes. They connect to addresses that the client names, so they need the scope that runs need.
 pub(super) fn routes() -> Routes<App> {
     let sent = (200, Content::Json(of::<SentTrigger>));
-    let answers = [sent, BAD_REQUEST, NOT_FOUND, legacy_error::UNPROCESSABLE];
+    let answers = [sent, BAD_REQUEST, NOT_FOUND, run_error::UNPROCESSABLE];
     let listed = (200, Content::Json(of::<TriggerMethods>));
-    let lists = [listed, BAD_REQUEST, NOT_FOUND, legacy_error::UNPROCESSABLE];
+    let lists = [listed, BAD_REQUEST, NOT_FOUND, run_error::UNPROCESSABLE];
     let given = Body::Json(of::<GivenTrigger>);
     Routes::new()
         .post(
@@ -95,7 +95,7 @@ impl GivenTrigger {
         let variables =
             missing.into_iter().map(|key| MissingVariable { key, default_value: None, kind: None });
         let missing = MissingVariables { test_id: String::new(), variables: variables.collect() };
-        Ok(Err(LegacyApiError::lacking(vec![missing]).into_response()))
+        Ok(Err(RunApiError::lacking(vec![missing]).into_response()))
     }
 }
 
@@ -177,12 +177,12 @@ fn without_request(trigger: Trigger) -> Trigger {
     }
 }
 
-impl From<NotSent> for ApiError {
-    fn from(error: NotSent) -> Self {
+impl From<SendError> for ApiError {
+    fn from(error: SendError) -> Self {
         let status = match error {
-            NotSent::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            NotSent::NotResolved(_) | NotSent::NotListed(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            NotSent::SecretsTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            SendError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            SendError::NotResolved(_) | SendError::NotListed(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            SendError::SecretsTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         };
         Self { status, message: error.to_string() }
     }

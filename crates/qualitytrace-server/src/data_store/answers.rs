@@ -3,7 +3,7 @@
 use super::error::FetchError;
 use crate::budget::{Budget, Lease};
 use crate::decode::DecodeError;
-use crate::trigger::{Endpoint, Failure, Reason};
+use crate::trigger::{Endpoint, Reason, TriggerError};
 
 /// What answers may take.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub(super) fn short_of_memory(endpoint: &Endpoint, error: DecodeError) -> FetchE
                 "it takes more memory than the {limit} bytes that the answers of all data stores share; raise \
                  `limits.apiBytes`"
             );
-            Failure::at(endpoint, Reason::TooLarge, &cause).into()
+            TriggerError::at(endpoint, Reason::TooLarge, &cause).into()
         }
         DecodeError::Busy => {
             let message = format!(
@@ -37,8 +37,8 @@ pub(super) fn short_of_memory(endpoint: &Endpoint, error: DecodeError) -> FetchE
                  `limits.apiBytes`, or run fewer tests at one time",
                 endpoint.named()
             );
-            FetchError::passing(Failure::told(Reason::Timeout, message))
+            FetchError::passing(TriggerError::told(Reason::Timeout, message))
         }
-        DecodeError::Malformed(cause) => Failure::at(endpoint, Reason::Protocol, &cause).into(),
+        DecodeError::Malformed(cause) => TriggerError::at(endpoint, Reason::Protocol, &cause).into(),
     }
 }

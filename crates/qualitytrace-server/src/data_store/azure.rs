@@ -28,7 +28,7 @@ use crate::budget::Lease;
 use crate::decode::{self, DecodeError, Room};
 use crate::trace_files::collected::{self, Collected, ScopeName};
 use crate::trace_files::ids;
-use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
+use crate::trigger::{Certificates, Endpoint, Gate, Reason, TriggerError};
 
 /// Its name in messages.
 pub(super) const NAME: &str = "Azure Application Insights";
@@ -90,7 +90,7 @@ type Row = Map<String, Value>;
 
 impl Azure {
     /// Creates the client.
-    pub(super) fn new(azure: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
+    pub(super) fn new(azure: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, TriggerError> {
         let none: [(String, Text); 0] = [];
         let settings = Settings {
             name: NAME,
@@ -109,7 +109,7 @@ impl Azure {
                                --resource https://api.loganalytics.io`, use the server's own identity \
                                (`useAzureActiveDirectoryAuth: true`), or let the Collector send spans to this server \
                                (`connectionType: collector`)";
-                return Err(Failure::told(Reason::Unsupported, message.to_owned()));
+                return Err(TriggerError::told(Reason::Unsupported, message.to_owned()));
             }
             token => Login::Token(token.to_owned()),
         };
@@ -135,7 +135,7 @@ impl Azure {
         let read = |body: Bytes, lease: &mut Lease| read(&body, lease);
         let ((error, spans), _lease) = self.http.decode(answer, read).await?;
         if let Some(error) = error {
-            let failure = Failure::at(self.endpoint(), Reason::TooLarge, &error.to_string());
+            let failure = TriggerError::at(self.endpoint(), Reason::TooLarge, &error.to_string());
             return Err(FetchError::passing(failure));
         }
         received.add(spans).await
@@ -156,7 +156,7 @@ impl Azure {
         let answer = self.http.send(request.body(json!({ "query": query }).to_string())).await?;
         if answer.is_missing() {
             let cause = format!("no resource `{}`; correct the data store's `resourceArmId`", self.resource);
-            return Err(Failure::at(self.endpoint(), Reason::Missing, &cause).into());
+            return Err(TriggerError::at(self.endpoint(), Reason::Missing, &cause).into());
         }
         Ok(answer)
     }

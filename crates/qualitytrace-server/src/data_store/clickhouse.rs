@@ -23,7 +23,7 @@ use crate::budget::Lease;
 use crate::decode::{self, DecodeError, Room};
 use crate::trace_files::collected::{self, Collected};
 use crate::trace_files::ids;
-use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
+use crate::trigger::{Certificates, Endpoint, Gate, Reason, TriggerError};
 
 /// Its name in messages.
 pub(super) const NAME: &str = "ClickHouse";
@@ -112,7 +112,7 @@ impl Page {
 
 impl ClickHouse {
     /// Creates the client.
-    pub(super) fn new(table: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
+    pub(super) fn new(table: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, TriggerError> {
         let none: [(String, Text); 0] = [];
         let settings = Settings {
             name: NAME,
@@ -171,7 +171,7 @@ impl ClickHouse {
         if answer.is_missing() {
             let cause =
                 format!("no table `{database}.{table}`; correct the data store's `database` and `table`");
-            return Err(Failure::at(self.endpoint(), Reason::Missing, &cause).into());
+            return Err(TriggerError::at(self.endpoint(), Reason::Missing, &cause).into());
         }
         Ok(answer)
     }

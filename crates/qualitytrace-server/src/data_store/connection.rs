@@ -6,7 +6,7 @@ use qualitytrace_core::definition::source::{Source, Tempo};
 use tokio::time::{Instant, timeout_at};
 
 use super::{DataStore, DataStores, FetchError};
-use crate::trigger::{Endpoint, Failure, Gate, Reason};
+use crate::trigger::{Endpoint, Gate, Reason, TriggerError};
 
 /// How long the whole test may take.
 const LIMIT: Duration = Duration::from_millis(4_500);
@@ -54,7 +54,7 @@ impl DataStores {
 
 async fn check(
     source: &Source,
-    opened: Result<DataStore, Failure>,
+    opened: Result<DataStore, TriggerError>,
     gate: &Gate,
     deadline: Instant,
 ) -> Progress {
@@ -91,7 +91,7 @@ async fn check(
 
 /// Puts a failure into the step that it belongs to.
 fn failed(mut progress: Progress, name: &str, error: FetchError) -> Progress {
-    let Failure { reason, message: told, .. } = error.failure;
+    let TriggerError { reason, message: told, .. } = error.failure;
     match reason {
         Reason::Credentials => {
             let message = format!("{name} does not accept the credentials; correct them in the data store");
@@ -119,7 +119,7 @@ fn failed(mut progress: Progress, name: &str, error: FetchError) -> Progress {
 
 fn late(name: &str) -> FetchError {
     let message = format!("{name} did not answer within {} s", LIMIT.as_secs());
-    FetchError::passing(Failure::told(Reason::Timeout, message))
+    FetchError::passing(TriggerError::told(Reason::Timeout, message))
 }
 
 async fn reach(endpoint: &Endpoint, gate: &Gate, deadline: Instant) -> Result<(), String> {

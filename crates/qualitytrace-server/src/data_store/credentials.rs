@@ -11,7 +11,7 @@ use reqsign_core::{Context, Error, FileRead, HttpSend, OsEnv};
 
 use super::http::USER_AGENT;
 use crate::files::{self, CREDENTIAL_BYTES};
-use crate::trigger::{Certificates, Failure, Gate, Resolver};
+use crate::trigger::{Certificates, Gate, Resolver, TriggerError};
 
 /// How long a connection may take: on another machine than one of the cloud, nothing answers.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -21,14 +21,14 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_BYTES: usize = 1 << 20;
 
 /// Returns what the search for credentials may use.
-pub(super) fn context() -> Result<Context, Failure> {
+pub(super) fn context() -> Result<Context, TriggerError> {
     Ok(Context::new().with_env(OsEnv).with_file_read(Files).with_http_send(Services(client()?)))
 }
 
 /// Creates a client for requests for credentials.
-pub(super) fn client() -> Result<reqwest::Client, Failure> {
+pub(super) fn client() -> Result<reqwest::Client, TriggerError> {
     let wrong = |error: &dyn std::error::Error| {
-        Failure::invalid(format!("no client can be made for credentials: {error}"))
+        TriggerError::invalid(format!("no client can be made for credentials: {error}"))
     };
     let tls = Certificates { verify: true, ..Certificates::default() }
         .client_config(&[b"http/1.1"])

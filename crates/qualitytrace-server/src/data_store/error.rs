@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::trigger::{Failure, Reason};
+use crate::trigger::{Reason, TriggerError};
 
 /// A request to a data store that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FetchError {
     /// What failed, with the next step.
-    pub(crate) failure: Failure,
+    pub(crate) failure: TriggerError,
     /// Whether the store answered that it cannot answer now.
     pub(crate) is_passing: bool,
     /// When the store wants to be asked again.
@@ -17,7 +17,7 @@ pub(crate) struct FetchError {
 
 impl FetchError {
     /// A failure on the store's side, which may be over at the next request.
-    pub(crate) fn passing(failure: Failure) -> Self {
+    pub(crate) fn passing(failure: TriggerError) -> Self {
         Self { failure, is_passing: true, retry_after: None }
     }
 
@@ -40,8 +40,8 @@ impl FetchError {
     }
 }
 
-impl From<Failure> for FetchError {
-    fn from(failure: Failure) -> Self {
+impl From<TriggerError> for FetchError {
+    fn from(failure: TriggerError) -> Self {
         Self { failure, is_passing: false, retry_after: None }
     }
 }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn only_what_asking_again_may_change_is_passing() {
-        let error = |reason| FetchError::from(Failure::told(reason, String::new()));
+        let error = |reason| FetchError::from(TriggerError::told(reason, String::new()));
         for reason in [Reason::Credentials, Reason::Tls, Reason::Missing, Reason::Denied, Reason::Protocol] {
             assert!(error(reason).is_permanent(false) && error(reason).is_permanent(true), "{reason:?}");
         }
@@ -60,7 +60,7 @@ mod tests {
             assert!(error(reason).is_permanent(false) && !error(reason).is_permanent(true), "{reason:?}");
         }
         assert!(!error(Reason::Timeout).is_permanent(false));
-        let busy = FetchError::passing(Failure::told(Reason::Protocol, String::new()));
+        let busy = FetchError::passing(TriggerError::told(Reason::Protocol, String::new()));
         assert!(!busy.is_permanent(false));
     }
 }

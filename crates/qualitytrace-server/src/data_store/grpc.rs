@@ -23,7 +23,7 @@ use crate::budget::Lease;
 use crate::decode::{DecodeError, decoded};
 use crate::otlp::weight::decode_traces;
 use crate::trigger::{
-    Endpoint, Failure, Gate, Reason, Role, Security, append_metadata, grpc_client, transport_failure,
+    Endpoint, Gate, Reason, Role, Security, TriggerError, append_metadata, grpc_client, transport_failure,
 };
 
 /// The setting that names the peer.
@@ -48,7 +48,7 @@ impl Grpc {
         client: &GrpcClient,
         gate: &Gate,
         answers: &Answers,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, TriggerError> {
         let endpoint = endpoint(name, &client.endpoint)?;
         gate.host(&endpoint.host)?;
         let tls = client.tls.as_ref();
@@ -89,7 +89,7 @@ impl Grpc {
         *request.metadata_mut() = self.metadata.clone();
         if let Err(error) = self.answered(client.ready()).await? {
             self.disconnect();
-            return Err(Failure::at(&self.endpoint, Reason::Cut, &error.to_string()).into());
+            return Err(TriggerError::at(&self.endpoint, Reason::Cut, &error.to_string()).into());
         }
         let path = PathAndQuery::from_static(path);
         match self.answered(client.server_streaming(request, path, Verbatim)).await? {
@@ -110,7 +110,7 @@ impl Grpc {
         decoded(message, lease, decode_traces).await.map_err(|error| match error {
             DecodeError::Malformed(cause) => {
                 let cause = format!("it answers with something else than spans: {cause}");
-                Failure::at(&self.endpoint, Reason::Protocol, &cause).into()
+                TriggerError::at(&self.endpoint, Reason::Protocol, &cause).into()
             }
             DecodeError::TooLarge { .. } | DecodeError::Busy => short(error),
         })
@@ -128,7 +128,7 @@ impl Grpc {
             Ok(client) => client.map_err(|failure| self.advised(failure))?,
             Err(_) => {
                 let cause = "no connection came about in time; check whether it speaks TLS";
-                return Err(Failure::at(&self.endpoint, Reason::Unreachable, cause).into());
+                return Err(TriggerError::at(&self.endpoint, Reason::Unreachable, cause).into());
             }
         };
         let client = match self.compression {
@@ -142,7 +142,7 @@ impl Grpc {
     /// Waits for an answer. The connection is dropped when none comes, or when the caller waits no longer: its other
     /// end may be gone.
     async fn answered<T>(&self, answer: impl Future<Output = T>) -> Result<T, FetchError> {
-        let mut awaited = Awaited { client: self, is_here: false };
+        let mut awaited = AnswerGuard { client: self, is_here: false };
         let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
         awaited.is_here = answer.is_ok();
         answer.map_err(|_| unanswered(&self.endpoint))
@@ -161,7 +161,7 @@ impl Grpc {
             return self.advised(failure).into();
         }
         let cause = format!("{:?}: {}", status.code(), status.message());
-        let at = |reason| Failure::at(&self.endpoint, reason, &cause);
+        let at = |reason| TriggerError::at(&self.endpoint, reason, &cause);
         match status.code() {
             Code::Unauthenticated | Code::PermissionDenied => at(Reason::Credentials).into(),
             Code::Unimplemented => at(Reason::Missing)
@@ -170,13 +170,13 @@ impl Grpc {
             Code::InvalidArgument | Code::FailedPrecondition => at(Reason::Missing).into(),
             _ => {
                 let message = format!("{} cannot answer: {cause}", self.endpoint.named());
-                FetchError::passing(Failure::told(Reason::Timeout, message))
+                FetchError::passing(TriggerError::told(Reason::Timeout, message))
             }
         }
     }
 
     /// Adds advice if the server may speak another protocol.
-    fn advised(&self, failure: Failure) -> Failure {
+    fn advised(&self, failure: TriggerError) -> TriggerError {
         match failure.reason {
             Reason::Cut | Reason::Protocol | Reason::Unreachable if self.security == Security::Plain => {
                 failure.and("; check that it is a gRPC server; if it speaks TLS, remove `tls.insecure`")
@@ -187,12 +187,12 @@ impl Grpc {
 }
 
 /// An answer that is waited for.
-struct Awaited<'a> {
+struct AnswerGuard<'a> {
     client: &'a Grpc,
     is_here: bool,
 }
 
-impl Drop for Awaited<'_> {
+impl Drop for AnswerGuard<'_> {
     fn drop(&mut self) {
         if !self.is_here {
             self.client.disconnect();
@@ -225,22 +225,24 @@ fn is_missing(status: &Status) -> bool {
 }
 
 /// Returns how calls are compressed.
-fn compression(name: &str, written: &str) -> Result<Option<CompressionEncoding>, Failure> {
+fn compression(name: &str, written: &str) -> Result<Option<CompressionEncoding>, TriggerError> {
     match written.trim() {
         "" | "none" => Ok(None),
         "gzip" => Ok(Some(CompressionEncoding::Gzip)),
         "zstd" => Ok(Some(CompressionEncoding::Zstd)),
-        other => Err(Failure::invalid(format!(
+        other => Err(TriggerError::invalid(format!(
             "this server cannot compress calls of {name} with `{other}`; set `compression` to gzip, zstd or none"
         ))),
     }
 }
 
 /// Parses host and port.
-fn endpoint(name: &'static str, written: &str) -> Result<Endpoint, Failure> {
+fn endpoint(name: &'static str, written: &str) -> Result<Endpoint, TriggerError> {
     let text = written.trim();
     let wrong = || {
-        Failure::invalid(format!("`{text}`, the endpoint of {name}, is no address; write it as HOST:PORT"))
+        TriggerError::invalid(format!(
+            "`{text}`, the endpoint of {name}, is no address; write it as HOST:PORT"
+        ))
     };
     let bare = text.split_once("://").map_or(text, |(_, rest)| rest);
     let uri: Uri = format!("http://{bare}").parse().map_err(|_| wrong())?;

@@ -18,7 +18,7 @@ use super::error::FetchError;
 use super::tls;
 use crate::budget::Lease;
 use crate::decode::{self, DecodeError, decoded};
-use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason, Resolver, Role};
+use crate::trigger::{Certificates, Endpoint, Gate, Reason, Resolver, Role, TriggerError};
 
 /// How long a connection may take.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -77,7 +77,7 @@ impl Answer {
 
 impl Http {
     /// Creates the client.
-    pub(super) fn new(settings: &Settings<'_>, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
+    pub(super) fn new(settings: &Settings<'_>, gate: &Gate, answers: &Answers) -> Result<Self, TriggerError> {
         let Settings { name, setting, certificates, .. } = settings;
         let mut base = parse(settings.url, name, setting)?;
         let endpoint = endpoint(&base, settings.name, settings.setting);
@@ -88,14 +88,16 @@ impl Http {
             server_name => {
                 gate.host(server_name)?;
                 base.set_host(Some(server_name)).map_err(|_| {
-                    Failure::invalid(format!("`{server_name}`, the `serverName` of {name}, is no host name"))
+                    TriggerError::invalid(format!(
+                        "`{server_name}`, the `serverName` of {name}, is no host name"
+                    ))
                 })?;
                 elsewhere(&base, &endpoint, server_name)?
             }
         };
         let tls = certificates
             .client_config(&[b"h2", b"http/1.1"])
-            .map_err(|error| Failure::invalid(format!("the TLS settings of {name}: {error}")))?;
+            .map_err(|error| TriggerError::invalid(format!("the TLS settings of {name}: {error}")))?;
         let client = Resolver { gate: gate.clone(), instead }
             .client()
             .user_agent(USER_AGENT)
@@ -105,7 +107,7 @@ impl Http {
             .tls_backend_preconfigured(tls)
             .redirect(Policy::none())
             .build()
-            .map_err(|error| Failure::invalid(format!("no client can be made for {name}: {error}")))?;
+            .map_err(|error| TriggerError::invalid(format!("no client can be made for {name}: {error}")))?;
         Ok(Self { client, base, headers: header_map(settings.headers)?, endpoint, answers: answers.clone() })
     }
 
@@ -161,7 +163,7 @@ impl Http {
             let data = data.map_err(failed)?;
             if (body.len() + data.len()) as u64 > self.answers.limit {
                 let cause = "raise `limits.decompressedBytes`";
-                return Err(Failure::at(&self.endpoint, Reason::TooLarge, cause).into());
+                return Err(TriggerError::at(&self.endpoint, Reason::TooLarge, cause).into());
             }
             body.extend_from_slice(&data);
             let grown = (body.capacity() as u64).saturating_sub(lease.bytes());
@@ -214,17 +216,22 @@ impl Http {
         let told: String = String::from_utf8_lossy(body).chars().take(SHOWN).collect();
         let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
         let cause = if told.is_empty() { status.to_string() } else { format!("{status}: {told}") };
-        let at = |reason| Failure::at(&self.endpoint, reason, &cause);
+        let at = |reason| TriggerError::at(&self.endpoint, reason, &cause);
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => at(Reason::Credentials).into(),
             StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
-                let failure =
-                    Failure::told(Reason::Timeout, format!("{} is busy: {cause}", self.endpoint.named()));
+                let failure = TriggerError::told(
+                    Reason::Timeout,
+                    format!("{} is busy: {cause}", self.endpoint.named()),
+                );
                 FetchError { retry_after, ..FetchError::passing(failure) }
             }
             status if status.is_server_error() => {
                 let message = format!("{} cannot answer: {cause}", self.endpoint.named());
-                FetchError { retry_after, ..FetchError::passing(Failure::told(Reason::Timeout, message)) }
+                FetchError {
+                    retry_after,
+                    ..FetchError::passing(TriggerError::told(Reason::Timeout, message))
+                }
             }
             status if status.is_redirection() => {
                 at(Reason::Protocol).and("; write the address that it redirects to").into()
@@ -242,18 +249,18 @@ impl Http {
             self.name(),
             self.endpoint.setting
         );
-        Failure::told(Reason::Missing, message).into()
+        TriggerError::told(Reason::Missing, message).into()
     }
 
     /// Describes a trace of which the store has, or returns, a part: it is not judged as if it were the whole.
     pub(super) fn partial(&self, cause: &str) -> FetchError {
-        Failure::at(&self.endpoint, Reason::TooLarge, cause).into()
+        TriggerError::at(&self.endpoint, Reason::TooLarge, cause).into()
     }
 
     /// Describes a part of a trace that the store lists and does not have yet: a later answer may have it.
     pub(super) fn pending(&self, part: &str) -> FetchError {
         let message = format!("{} lists {part} of the trace, and does not have it", self.endpoint.named());
-        FetchError::passing(Failure::told(Reason::Timeout, message))
+        FetchError::passing(TriggerError::told(Reason::Timeout, message))
     }
 
     /// Describes a trace whose pages do not end.
@@ -269,7 +276,7 @@ impl Http {
     }
 
     fn failure(&self, error: &reqwest::Error) -> FetchError {
-        let failure = Failure::of_request(error, &self.endpoint);
+        let failure = TriggerError::of_request(error, &self.endpoint);
         let is_plain = self.base.scheme() == "http";
         match failure.reason {
             Reason::Cut | Reason::Protocol if is_plain => {
@@ -277,7 +284,7 @@ impl Http {
             }
             Reason::Timeout if error.is_connect() => {
                 let cause = "no connection came about in time";
-                Failure::at(&self.endpoint, Reason::Unreachable, cause).into()
+                TriggerError::at(&self.endpoint, Reason::Unreachable, cause).into()
             }
             _ => failure.into(),
         }
@@ -287,16 +294,16 @@ impl Http {
 /// Describes a request that is not answered.
 pub(super) fn unanswered(endpoint: &Endpoint) -> FetchError {
     let message = format!("{} did not answer within {} s", endpoint.named(), ANSWER_TIMEOUT.as_secs());
-    FetchError::passing(Failure::told(Reason::Timeout, message))
+    FetchError::passing(TriggerError::told(Reason::Timeout, message))
 }
 
 /// Returns what is looked up instead of the name of the certificate, which `base` has for its host. An address there
 /// would be connected to, past the resolver.
-fn elsewhere(base: &Url, endpoint: &Endpoint, server_name: &str) -> Result<Option<String>, Failure> {
+fn elsewhere(base: &Url, endpoint: &Endpoint, server_name: &str) -> Result<Option<String>, TriggerError> {
     match base.host() {
         _ if base.host_str() == Some(endpoint.host.as_str()) => Ok(None),
         Some(Host::Domain(_)) => Ok(Some(endpoint.host.clone())),
-        Some(Host::Ipv4(_) | Host::Ipv6(_)) | None => Err(Failure::invalid(format!(
+        Some(Host::Ipv4(_) | Host::Ipv6(_)) | None => Err(TriggerError::invalid(format!(
             "`{server_name}`, the data store's `tls.serverName`, is an address; write the name that is in the certificate, or \
              make the address {}",
             endpoint.setting
@@ -305,13 +312,13 @@ fn elsewhere(base: &Url, endpoint: &Endpoint, server_name: &str) -> Result<Optio
 }
 
 /// Parses the address of a store.
-fn parse(url: &str, name: &str, setting: &str) -> Result<Url, Failure> {
+fn parse(url: &str, name: &str, setting: &str) -> Result<Url, TriggerError> {
     let text = url.trim();
     let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let parsed = Url::parse(&with_scheme).ok().filter(|url| ["http", "https"].contains(&url.scheme()));
     let parsed = parsed.filter(|url| url.host_str().is_some_and(|host| !host.is_empty()));
     parsed.ok_or_else(|| {
-        Failure::invalid(format!("{setting} of {name} is no address; write it as http://HOST:PORT"))
+        TriggerError::invalid(format!("{setting} of {name} is no address; write it as http://HOST:PORT"))
     })
 }
 
@@ -322,10 +329,10 @@ fn endpoint(url: &Url, name: &'static str, setting: &'static str) -> Endpoint {
 }
 
 /// Returns headers as users write them. Files of Tracetest's page have empty ones.
-fn header_map(headers: &[(String, Text)]) -> Result<HeaderMap, Failure> {
+fn header_map(headers: &[(String, Text)]) -> Result<HeaderMap, TriggerError> {
     let mut map = HeaderMap::new();
     for (name, value) in headers.iter().filter(|(name, _)| !name.trim().is_empty()) {
-        let wrong = || Failure::invalid(format!("the header `{name}` of the data store cannot be sent"));
+        let wrong = || TriggerError::invalid(format!("the header `{name}` of the data store cannot be sent"));
         let key = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| wrong())?;
         let mut value = HeaderValue::from_str(value.value.trim()).map_err(|_| wrong())?;
         value.set_sensitive(true);
@@ -335,7 +342,7 @@ fn header_map(headers: &[(String, Text)]) -> Result<HeaderMap, Failure> {
 }
 
 /// Returns the certificates of the TLS settings.
-pub(super) fn certificates(tls: Option<&Tls>, gate: &Gate) -> Result<Certificates, Failure> {
+pub(super) fn certificates(tls: Option<&Tls>, gate: &Gate) -> Result<Certificates, TriggerError> {
     // `insecure` means that certificates are not verified where the address decides about TLS.
     let is_open = tls.is_some_and(|tls| tls.insecure || tls.insecure_skip_verify);
     tls::certificates(tls, gate.verifies(!is_open))

@@ -11,7 +11,7 @@ use super::http::{self, Http, Settings};
 use super::otlp_json;
 use super::received::Received;
 use crate::budget::Lease;
-use crate::trigger::{Endpoint, Failure, Gate, Reason};
+use crate::trigger::{Endpoint, Gate, Reason, TriggerError};
 
 /// Its name in messages.
 pub(super) const NAME: &str = "Jaeger";
@@ -35,7 +35,7 @@ struct GetTraceRequest {
 
 impl Jaeger {
     /// Creates the client. An endpoint with `http://` or `https://` is that of the HTTP API.
-    pub(super) fn new(client: &GrpcClient, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
+    pub(super) fn new(client: &GrpcClient, gate: &Gate, answers: &Answers) -> Result<Self, TriggerError> {
         if !is_http(&client.endpoint) {
             return Ok(Self::Grpc(Box::new(Grpc::new(NAME, client, gate, answers)?)));
         }

@@ -13,10 +13,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::DataStore;
 use super::error::FetchError;
-use super::received::{Known, Received};
+use super::received::{Received, StoredSpans};
 use crate::clock;
 use crate::ingest::Ingest;
-use crate::trigger::{Failure, Reason};
+use crate::trigger::{Reason, TriggerError};
 
 /// The shortest pause between two polls.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -37,7 +37,7 @@ pub(crate) struct Pull {
     ingest: Arc<Ingest>,
     trace: TraceId,
     is_live: bool,
-    known: Known,
+    known: StoredSpans,
     has_answered: bool,
     /// Whether the store was asked for something that it must have: a wrong path looks like a missing trace.
     is_probed: bool,
@@ -113,7 +113,7 @@ impl Pull {
     ) -> (Self, Polled) {
         let (observed, observed_by) = watch::channel(Timestamp::default());
         let (wanted_by, wanted) = watch::channel(None);
-        let known = Known::default();
+        let known = StoredSpans::default();
         let pull = Self {
             store,
             ingest,
@@ -187,7 +187,7 @@ impl Pull {
         } else {
             format!("{name} is busy: it wants a pause (`Retry-After`) beyond the polling profile's `timeout`")
         };
-        FetchError::passing(Failure::told(Reason::Timeout, message))
+        FetchError::passing(TriggerError::told(Reason::Timeout, message))
     }
 
     /// Polls now and then until the deadline, for spans that come after the verdict. What fails is tried again.

@@ -15,8 +15,8 @@ use qualitytrace_core::id::TraceId;
 use super::error::FetchError;
 use crate::compute;
 use crate::ingest::Ingest;
-use crate::otlp::{NotStored, store_fetched};
-use crate::trigger::{Failure, Reason};
+use crate::otlp::{SpanFileError, store_fetched};
+use crate::trigger::{Reason, TriggerError};
 
 /// The encoded size from which collected spans are stored.
 const BATCH_BYTES: usize = 4 << 20;
@@ -27,7 +27,7 @@ const JAEGER_NOTE: &str = "@jaeger@";
 
 /// The spans of a trace that were stored already.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct StoredSpans {
     /// The content of each span, by its id.
     spans: HashMap<Vec<u8>, u64>,
     /// Whole answers.
@@ -41,7 +41,7 @@ pub(crate) struct Received<'a> {
     sender: &'a str,
     trace: TraceId,
     is_live: bool,
-    known: &'a mut Known,
+    known: &'a mut StoredSpans,
     batch: ExportTraceServiceRequest,
     batch_bytes: usize,
     /// The spans of the batch, with their content.
@@ -59,7 +59,7 @@ impl<'a> Received<'a> {
         sender: &'a str,
         trace: TraceId,
         is_live: bool,
-        known: &'a mut Known,
+        known: &'a mut StoredSpans,
     ) -> Self {
         Self {
             ingest,
@@ -185,13 +185,13 @@ impl<'a> Received<'a> {
         let sender = format!("the data store {}", self.sender);
         match store_fetched(self.ingest, sender, message, self.is_live).await {
             // What the limits refuse is counted there, and stays refused.
-            Ok(_) | Err(NotStored::Refused { .. }) => {
+            Ok(_) | Err(SpanFileError::Refused { .. }) => {
                 self.new += count;
                 self.known.spans.extend(self.batched.drain(..));
                 Ok(())
             }
-            Err(NotStored::Later(message)) => {
-                Err(FetchError::passing(Failure::told(Reason::Timeout, message)))
+            Err(SpanFileError::Later(message)) => {
+                Err(FetchError::passing(TriggerError::told(Reason::Timeout, message)))
             }
         }
     }

@@ -20,7 +20,7 @@ use super::received::Received;
 use super::{elastic, opensearch};
 use crate::budget::Lease;
 use crate::decode::{self, DecodeError, Room};
-use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
+use crate::trigger::{Certificates, Endpoint, Gate, Reason, TriggerError};
 
 /// Documents of one page.
 const PAGE: usize = 1_000;
@@ -144,16 +144,16 @@ impl Search {
         index: &SearchIndex,
         gate: &Gate,
         answers: &Answers,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, TriggerError> {
         let name = layout.name();
         let addresses = index.addresses.as_deref().unwrap_or_default();
         if addresses.iter().all(|address| address.trim().is_empty()) {
-            return Err(Failure::invalid(format!(
+            return Err(TriggerError::invalid(format!(
                 "the data store has no address of {name}; list it in `addresses`"
             )));
         }
         if index.index.trim().is_empty() {
-            return Err(Failure::invalid(format!(
+            return Err(TriggerError::invalid(format!(
                 "the data store has no index of {name}; write it in `index`"
             )));
         }
@@ -277,12 +277,12 @@ impl Search {
         let message = format!(
             "{named} has not read all of `{index}`: {gap}; repair these indices, or name others in the data store's `index`"
         );
-        Err(FetchError::passing(Failure::told(Reason::Timeout, message)))
+        Err(FetchError::passing(TriggerError::told(Reason::Timeout, message)))
     }
 
     fn no_index(&self) -> FetchError {
         let cause = format!("no index `{}`; correct the data store's `index`", self.index);
-        Failure::at(self.endpoint(), Reason::Missing, &cause).into()
+        TriggerError::at(self.endpoint(), Reason::Missing, &cause).into()
     }
 
     async fn post(&self, path: &str, body: &Value) -> Result<Answer, FetchError> {

@@ -19,7 +19,7 @@ use crate::budget::Lease;
 use crate::decode::{self, DecodeError, Room};
 use crate::trace_files::collected::{self, Collected, ScopeName};
 use crate::trace_files::{ids, numbers};
-use crate::trigger::{Certificates, Endpoint, Failure, Gate};
+use crate::trigger::{Certificates, Endpoint, Gate, TriggerError};
 
 /// Its name in messages.
 pub(super) const NAME: &str = "SignalFx";
@@ -48,7 +48,7 @@ struct Segment {
 
 impl SignalFx {
     /// Creates the client.
-    pub(super) fn new(signalfx: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
+    pub(super) fn new(signalfx: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, TriggerError> {
         let usual = format!("https://api.{}.signalfx.com", signalfx.realm.trim());
         let url = if signalfx.url.trim().is_empty() { &usual } else { &signalfx.url };
         let none: [(String, Text); 0] = [];

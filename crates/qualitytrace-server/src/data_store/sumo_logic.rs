@@ -22,7 +22,7 @@ use crate::budget::Lease;
 use crate::decode::{self, DecodeError, Room};
 use crate::trace_files::collected::{self, Collected, ScopeName};
 use crate::trace_files::ids;
-use crate::trigger::{Certificates, Endpoint, Failure, Gate};
+use crate::trigger::{Certificates, Endpoint, Gate, TriggerError};
 
 /// Its name in messages.
 pub(super) const NAME: &str = "Sumo Logic";
@@ -117,7 +117,7 @@ struct Attribute {
 
 impl SumoLogic {
     /// Creates the client.
-    pub(super) fn new(sumo: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
+    pub(super) fn new(sumo: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, TriggerError> {
         let none: [(String, Text); 0] = [];
         let settings = Settings {
             name: NAME,
@@ -193,14 +193,14 @@ impl SumoLogic {
 
 /// A span, with what is told of it in two answers.
 #[derive(Deserialize)]
-struct Whole {
+struct SpanParts {
     summary: Summary,
     details: Details,
 }
 
 /// Reads a span and its details.
 pub(super) fn read(body: &[u8], room: &mut impl Room) -> Result<ExportTraceServiceRequest, DecodeError> {
-    let Whole { summary, details } = decode::json(body, room)?;
+    let SpanParts { summary, details } = decode::json(body, room)?;
     Ok(span(summary, details)?)
 }
 

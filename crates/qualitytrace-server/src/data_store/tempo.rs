@@ -15,7 +15,7 @@ use super::received::Received;
 use crate::budget::Lease;
 use crate::decode::{DecodeError, Room, flat_protobuf};
 use crate::otlp::weight::decode_traces;
-use crate::trigger::{Endpoint, Failure, Gate, Reason};
+use crate::trigger::{Endpoint, Gate, Reason, TriggerError};
 
 /// Its name in messages.
 pub(super) const NAME: &str = "Tempo";
@@ -70,7 +70,7 @@ struct TraceByIdResponse {
 
 impl Tempo {
     /// Creates the client.
-    pub(super) fn new(tempo: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
+    pub(super) fn new(tempo: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, TriggerError> {
         match tempo {
             Definition::Grpc(client) => Ok(Self::Grpc(Box::new(Grpc::new(NAME, client, gate, answers)?))),
             Definition::Http(client) => {
@@ -83,7 +83,7 @@ impl Tempo {
                 };
                 Ok(Self::Http(Box::new(Http::new(&settings, gate, answers)?)))
             }
-            Definition::Unset => Err(Failure::told(
+            Definition::Unset => Err(TriggerError::told(
                 Reason::Invalid,
                 "the data store does not say how Tempo is asked; write `type: grpc` or `type: http`, with a block of \
                  that name"
@@ -112,10 +112,12 @@ impl Tempo {
                     }
                     let answer = flat_protobuf::<TraceByIdResponse>(message).map_err(|error| {
                         let cause = format!("it is no trace: {error}");
-                        Failure::at(client.endpoint(), Reason::Protocol, &cause)
+                        TriggerError::at(client.endpoint(), Reason::Protocol, &cause)
                     })?;
                     if answer.status != 0 {
-                        return Err(Failure::at(client.endpoint(), Reason::TooLarge, &answer.message).into());
+                        return Err(
+                            TriggerError::at(client.endpoint(), Reason::TooLarge, &answer.message).into()
+                        );
                     }
                     let (spans, _lease) = client.spans(answer.trace).await?;
                     received.add(spans).await?;

@@ -6,7 +6,7 @@ use qualitytrace_core::definition::source::{Source, Tls, TlsSettings};
 use qualitytrace_telemetry::tls::Versions;
 
 use crate::files::{self, AllowedFiles};
-use crate::trigger::{Certificates, Failure};
+use crate::trigger::{Certificates, TriggerError};
 
 /// The beginning of every part of a PEM text.
 const PEM: &str = "-----BEGIN";
@@ -22,7 +22,7 @@ pub(super) struct Files<'a> {
 
 impl Files<'_> {
     /// Puts the content of files in the place of their names.
-    pub(super) async fn read(&self, source: &Source) -> Result<Source, Failure> {
+    pub(super) async fn read(&self, source: &Source) -> Result<Source, TriggerError> {
         let mut source = source.clone();
         if let Some(settings) = source.tls_mut().and_then(|tls| tls.settings.as_mut()) {
             let TlsSettings { ca_file, cert_file, key_file, .. } = settings;
@@ -35,7 +35,7 @@ impl Files<'_> {
 
     /// Returns the text of a certificate or key. A file whose content is something else is not told apart from one that
     /// does not exist.
-    async fn pem(&self, written: &str, key: &str) -> Result<String, Failure> {
+    async fn pem(&self, written: &str, key: &str) -> Result<String, TriggerError> {
         if written.is_empty() || written.contains(PEM) {
             return Ok(written.to_owned());
         }
@@ -43,7 +43,7 @@ impl Files<'_> {
         let allowed = if is_provisioned { AllowedFiles::Anywhere } else { self.allowed.clone() };
         let told = match &allowed {
             AllowedFiles::Nowhere => {
-                return Err(Failure::invalid(format!(
+                return Err(TriggerError::invalid(format!(
                     "the data store's `tls.settings.{key}` is not PEM, and data stores may name no files of the server's \
                      machine; write the PEM text itself, or start the server with `dataStores.files`, the folder of such \
                      files"
@@ -56,13 +56,13 @@ impl Files<'_> {
         let read = files::aside(move || allowed.read(&name, files::CREDENTIAL_BYTES)).await;
         let text = read.ok().and_then(|bytes| String::from_utf8(bytes).ok());
         text.filter(|text| text.contains(PEM)).ok_or_else(|| {
-            Failure::invalid(format!("the data store's `tls.settings.{key}` is neither PEM nor {told}"))
+            TriggerError::invalid(format!("the data store's `tls.settings.{key}` is neither PEM nor {told}"))
         })
     }
 }
 
 /// Returns the certificates of the settings, whose files have been read.
-pub(super) fn certificates(tls: Option<&Tls>, verify: bool) -> Result<Certificates, Failure> {
+pub(super) fn certificates(tls: Option<&Tls>, verify: bool) -> Result<Certificates, TriggerError> {
     let settings = tls.and_then(|tls| tls.settings.as_ref());
     let text = |of: fn(&TlsSettings) -> &String| settings.map(of).cloned().unwrap_or_default();
     Ok(Certificates {
@@ -77,14 +77,14 @@ pub(super) fn certificates(tls: Option<&Tls>, verify: bool) -> Result<Certificat
 
 /// Returns the versions between the lowest and the highest; an empty one is no limit. There is nothing below 1.2, which
 /// RFC 8996 forbids.
-fn versions(settings: &TlsSettings) -> Result<Versions, Failure> {
+fn versions(settings: &TlsSettings) -> Result<Versions, TriggerError> {
     let (least, most) = (settings.min_version.trim(), settings.max_version.trim());
     match (version(least, "minVersion")?, version(most, "maxVersion")?) {
-        (_, Some(0 | 1)) => Err(Failure::invalid(format!(
+        (_, Some(0 | 1)) => Err(TriggerError::invalid(format!(
             "the data store's `tls.settings.maxVersion` is {most}, and this server uses TLS 1.2 and 1.3 only; raise it to \
              1.2, or leave it out"
         ))),
-        (Some(3), Some(2)) => Err(Failure::invalid(
+        (Some(3), Some(2)) => Err(TriggerError::invalid(
             "the data store's `tls.settings.minVersion` is above its `maxVersion`; no version of TLS is left",
         )),
         (Some(3), _) => Ok(Versions::Tls13),
@@ -94,14 +94,14 @@ fn versions(settings: &TlsSettings) -> Result<Versions, Failure> {
 }
 
 /// Reads the digit behind `1.`.
-fn version(written: &str, key: &str) -> Result<Option<u8>, Failure> {
+fn version(written: &str, key: &str) -> Result<Option<u8>, TriggerError> {
     match written {
         "" => Ok(None),
         "1.0" => Ok(Some(0)),
         "1.1" => Ok(Some(1)),
         "1.2" => Ok(Some(2)),
         "1.3" => Ok(Some(3)),
-        other => Err(Failure::invalid(format!(
+        other => Err(TriggerError::invalid(format!(
             "`{other}`, the data store's `tls.settings.{key}`, is no version of TLS; write 1.2 or 1.3"
         ))),
     }

@@ -24,7 +24,7 @@ use super::error::FetchError;
 use super::http::{Http, MAX_PAGES, Settings};
 use super::received::Received;
 use crate::budget::Lease;
-use crate::trigger::{Certificates, Endpoint, Failure, Gate, Reason};
+use crate::trigger::{Certificates, Endpoint, Gate, Reason, TriggerError};
 
 /// Its name in messages.
 pub(super) const NAME: &str = "AWS X-Ray";
@@ -74,7 +74,7 @@ struct Document {
 
 impl XRay {
     /// Creates the client.
-    pub(super) fn new(xray: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
+    pub(super) fn new(xray: &Definition, gate: &Gate, answers: &Answers) -> Result<Self, TriggerError> {
         let region = region(xray)?;
         let usual = address(&region);
         let is_usual = xray.url.trim().is_empty();
@@ -189,7 +189,7 @@ impl XRay {
             .header(BODY_HASH, hex_sha256(body.as_bytes()))
             .body(());
         let request =
-            request.map_err(|error| Failure::invalid(format!("{NAME} cannot be asked: {error}")))?;
+            request.map_err(|error| TriggerError::invalid(format!("{NAME} cannot be asked: {error}")))?;
         let (mut parts, ()) = request.into_parts();
         self.signer.sign(&mut parts, None).await.map_err(|error| self.unsigned(&error))?;
         // The HTTP client writes it again, from the same address.
@@ -211,13 +211,13 @@ impl XRay {
         } else {
             format!("no request to {NAME} can be signed: {error}; correct the data store's keys")
         };
-        let failure = Failure::told(Reason::Credentials, message);
+        let failure = TriggerError::told(Reason::Credentials, message);
         if error.is_retryable() { FetchError::passing(failure) } else { failure.into() }
     }
 }
 
 /// Returns the region of the definition, or of the environment where that has the credentials too.
-fn region(xray: &Definition) -> Result<String, Failure> {
+fn region(xray: &Definition) -> Result<String, TriggerError> {
     let mut named = vec![Some(xray.region.clone())];
     if xray.use_default_auth {
         named.extend(["AWS_REGION", "AWS_DEFAULT_REGION"].map(|name| std::env::var(name).ok()));
@@ -225,7 +225,7 @@ fn region(xray: &Definition) -> Result<String, Failure> {
     let region = named.into_iter().flatten().map(|name| name.trim().to_owned()).find(|name| !name.is_empty());
     let region = region.filter(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'));
     region.ok_or_else(|| {
-        Failure::invalid("the data store's `region` is no region of AWS; write one such as eu-central-1")
+        TriggerError::invalid("the data store's `region` is no region of AWS; write one such as eu-central-1")
     })
 }
 
@@ -235,12 +235,12 @@ fn address(region: &str) -> String {
     format!("https://xray.{region}.{domain}")
 }
 
-fn keys(xray: &Definition) -> Result<StaticCredentialProvider, Failure> {
+fn keys(xray: &Definition) -> Result<StaticCredentialProvider, TriggerError> {
     let (id, secret) = (xray.access_key_id.trim(), xray.secret_access_key.trim());
     if id.is_empty() || secret.is_empty() {
         let message = "the data store has no `accessKeyId` and `secretAccessKey`; write them, or `useDefaultAuth: true` \
                        for the credentials of the server's machine";
-        return Err(Failure::told(Reason::Credentials, message.to_owned()));
+        return Err(TriggerError::told(Reason::Credentials, message.to_owned()));
     }
     let keys = StaticCredentialProvider::new(id, secret);
     Ok(match xray.session_token.trim() {

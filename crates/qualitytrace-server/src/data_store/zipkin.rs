@@ -9,7 +9,7 @@ use super::http::{self, Http, Settings};
 use super::received::Received;
 use crate::budget::Lease;
 use crate::trace_files::zipkin;
-use crate::trigger::{Endpoint, Failure, Gate, Reason};
+use crate::trigger::{Endpoint, Gate, Reason, TriggerError};
 
 /// Its name in messages.
 pub(super) const NAME: &str = "Zipkin";
@@ -22,7 +22,7 @@ pub(super) struct Zipkin(Http);
 
 impl Zipkin {
     /// Creates the client.
-    pub(super) fn new(client: &HttpClient, gate: &Gate, answers: &Answers) -> Result<Self, Failure> {
+    pub(super) fn new(client: &HttpClient, gate: &Gate, answers: &Answers) -> Result<Self, TriggerError> {
         let settings = Settings {
             name: NAME,
             url: &client.url,

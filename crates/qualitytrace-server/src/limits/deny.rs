@@ -69,19 +69,19 @@ impl FromStr for Rule {
 
 /// A host that is on the list, and the rule that matched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Denied {
+pub struct DenyListError {
     host: String,
     rule: String,
 }
 
-impl fmt::Display for Denied {
+impl fmt::Display for DenyListError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, rule } = self;
         write!(f, "triggers must not connect to `{host}`: this server's trigger.deny lists `{rule}`")
     }
 }
 
-impl std::error::Error for Denied {}
+impl std::error::Error for DenyListError {}
 
 impl Deny {
     /// Creates a list of these rules.
@@ -95,7 +95,7 @@ impl Deny {
     }
 
     /// Refuses a host by its spelling: a name, or an address.
-    pub(crate) fn host(&self, host: &str) -> Result<(), Denied> {
+    pub(crate) fn host(&self, host: &str) -> Result<(), DenyListError> {
         if self.0.is_empty() {
             return Ok(());
         }
@@ -112,7 +112,11 @@ impl Deny {
     }
 
     /// Removes addresses of a host that are on the list; refuses the host if none is left.
-    pub(crate) fn addresses(&self, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Denied> {
+    pub(crate) fn addresses(
+        &self,
+        host: &str,
+        found: Vec<SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, DenyListError> {
         self.host(host)?;
         let mut refused = None;
         let mut left = Vec::with_capacity(found.len());
@@ -128,7 +132,7 @@ impl Deny {
         }
     }
 
-    fn address(&self, host: &str, address: IpAddr) -> Result<(), Denied> {
+    fn address(&self, host: &str, address: IpAddr) -> Result<(), DenyListError> {
         let meant = meanings(address);
         let is_listed = |rule: &&Rule| match &rule.kind {
             // A rule for a whole embedding prefix matches only addresses in that form, not all of IPv4.
@@ -202,8 +206,8 @@ fn canonical(name: &str) -> String {
     }
 }
 
-fn denied(host: &str, rule: &Rule) -> Denied {
-    Denied { host: host.to_owned(), rule: rule.written.clone() }
+fn denied(host: &str, rule: &Rule) -> DenyListError {
+    DenyListError { host: host.to_owned(), rule: rule.written.clone() }
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::http::Whole;
-use super::intake::{Encoding, Format, Incoming, Refusal, Signal, take};
+use super::http::SingleMessage;
+use super::intake::{Encoding, Format, Incoming, IntakeError, Signal, take};
 use crate::ingest::{Accepted, Ingest};
 
 /// Why the spans were not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotStored {
+pub(crate) enum SpanFileError {
     /// They are too large or invalid.
     #[error("{message}")]
     Refused { message: String, is_too_large: bool },
@@ -25,7 +25,7 @@ pub(crate) async fn store_file(
     ingest: &Arc<Ingest>,
     sender: String,
     message: Bytes,
-) -> Result<Accepted, NotStored> {
+) -> Result<Accepted, SpanFileError> {
     store(ingest, sender, Incoming::of_file(message)).await
 }
 
@@ -36,18 +36,20 @@ pub(crate) async fn store_fetched(
     sender: String,
     message: Bytes,
     is_live: bool,
-) -> Result<Accepted, NotStored> {
+) -> Result<Accepted, SpanFileError> {
     store(ingest, sender, Incoming { is_live, ..Incoming::of_file(message) }).await
 }
 
-async fn store(ingest: &Arc<Ingest>, sender: String, incoming: Incoming) -> Result<Accepted, NotStored> {
-    let framing = Whole { encoding: Encoding::Identity };
+async fn store(ingest: &Arc<Ingest>, sender: String, incoming: Incoming) -> Result<Accepted, SpanFileError> {
+    let framing = SingleMessage { encoding: Encoding::Identity };
     let stored = take(ingest, sender, Signal::Traces, Format::Protobuf, incoming, framing).await;
     stored.map_err(|refusal| match &refusal {
-        Refusal::TooLarge { .. } => NotStored::Refused { message: refusal.to_string(), is_too_large: true },
-        Refusal::Malformed(_) | Refusal::Incomplete(_) => {
-            NotStored::Refused { message: refusal.to_string(), is_too_large: false }
+        IntakeError::TooLarge { .. } => {
+            SpanFileError::Refused { message: refusal.to_string(), is_too_large: true }
         }
-        Refusal::Later(_) => NotStored::Later(refusal.to_string()),
+        IntakeError::Malformed(_) | IntakeError::Incomplete(_) => {
+            SpanFileError::Refused { message: refusal.to_string(), is_too_large: false }
+        }
+        IntakeError::Later(_) => SpanFileError::Later(refusal.to_string()),
     })
 }

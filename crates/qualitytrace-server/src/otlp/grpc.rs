@@ -17,10 +17,10 @@ use http_body_util::{BodyExt, Full};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use tonic::Code;
 
-use super::intake::{self, Encoding, Format, Framing, Incoming, Refusal, Signal};
+use super::intake::{self, Encoding, Format, Framing, Incoming, IntakeError, Signal};
 use super::status::{response_message, status_message};
 use crate::access::RequiredAccess;
-use crate::ingest::{Accepted, Ingest, Refused};
+use crate::ingest::{Accepted, Ingest, IngestError};
 use crate::routes::Routes;
 use crate::routes::operation::hidden;
 
@@ -76,13 +76,13 @@ async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Respo
         Ok(accepted) => success(&accepted),
         Err(refusal) => {
             let (code, retry) = match &refusal {
-                Refusal::TooLarge { .. } | Refusal::Malformed(_) | Refusal::Incomplete(_) => {
+                IntakeError::TooLarge { .. } | IntakeError::Malformed(_) | IntakeError::Incomplete(_) => {
                     (Code::InvalidArgument, None)
                 }
-                Refusal::Later(Refused::Busy | Refused::Full { .. }) => {
+                IntakeError::Later(IngestError::Busy | IngestError::Full { .. }) => {
                     (Code::ResourceExhausted, Some(ingest.limits().retry_after))
                 }
-                Refusal::Later(Refused::Failed { .. }) => {
+                IntakeError::Later(IngestError::Failed { .. }) => {
                     (Code::Unavailable, Some(ingest.limits().retry_after))
                 }
             };
@@ -109,21 +109,21 @@ impl Framing for Frame {
         }
     }
 
-    fn message(self, mut body: Bytes) -> Result<(Encoding, Bytes), Refusal> {
+    fn message(self, mut body: Bytes) -> Result<(Encoding, Bytes), IntakeError> {
         if body.len() < FRAME_HEADER {
-            return Err(Refusal::Malformed("the call carries no message".to_owned()));
+            return Err(IntakeError::Malformed("the call carries no message".to_owned()));
         }
         let encoding = match body.get_u8() {
             0 => Encoding::Identity,
             1 => self.encoding,
             flags => {
-                return Err(Refusal::Malformed(format!("the message has unknown flags {flags}")));
+                return Err(IntakeError::Malformed(format!("the message has unknown flags {flags}")));
             }
         };
         let length = body.get_u32() as usize;
         if body.len() != length {
             let carried = body.len();
-            return Err(Refusal::Malformed(format!(
+            return Err(IntakeError::Malformed(format!(
                 "the message announces {length} bytes and has {carried}"
             )));
         }

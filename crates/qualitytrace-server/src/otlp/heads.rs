@@ -5,7 +5,7 @@ use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{SpanKind, StatusCode};
 
-use super::protobuf::{Field, Malformed, fields, varint};
+use super::protobuf::{Field, ProtobufError, fields, varint};
 use super::schema::{ANY_VALUE, KEY_VALUE, Message, RESOURCE, STATUS, TRACES};
 use super::wire::{Envelope, Item, frame};
 
@@ -33,7 +33,7 @@ pub(crate) fn heads<'r>(
     request: &'r [u8],
     trace: TraceId,
     mut visit: impl FnMut(Head<'r>),
-) -> Result<(), Malformed> {
+) -> Result<(), ProtobufError> {
     each_scope(request, |of_resource, of_scope| {
         // The resource may be encoded after its spans, and in parts.
         let mut service = "";
@@ -60,7 +60,7 @@ pub(crate) fn excerpt(
     request: &[u8],
     trace: TraceId,
     is_wanted: impl Fn(&Head<'_>) -> bool,
-) -> Result<Option<Bytes>, Malformed> {
+) -> Result<Option<Bytes>, ProtobufError> {
     let mut found = None;
     each_scope(request, |of_resource, of_scope| {
         for span in fields(of_scope, TRACES.scope) {
@@ -82,8 +82,8 @@ pub(crate) fn excerpt(
 /// Visits each list of spans of one scope, with that of its resource around it; both encoded.
 fn each_scope<'r>(
     request: &'r [u8],
-    mut visit: impl FnMut(&'r [u8], &'r [u8]) -> Result<(), Malformed>,
-) -> Result<(), Malformed> {
+    mut visit: impl FnMut(&'r [u8], &'r [u8]) -> Result<(), ProtobufError>,
+) -> Result<(), ProtobufError> {
     for of_resource in fields(request, TRACES.request) {
         let of_resource = of_resource?;
         if of_resource.number != 1 {
@@ -100,7 +100,7 @@ fn each_scope<'r>(
 }
 
 /// The fields of a list of items that describe where these come from.
-fn without_items(list: &[u8], message: &'static Message) -> Result<Vec<u8>, Malformed> {
+fn without_items(list: &[u8], message: &'static Message) -> Result<Vec<u8>, ProtobufError> {
     let mut rest = Vec::new();
     for field in fields(list, message) {
         let field = field?;
@@ -112,7 +112,7 @@ fn without_items(list: &[u8], message: &'static Message) -> Result<Vec<u8>, Malf
 }
 
 /// Reads `service.name` of an encoded resource. An empty text means that it is set to something other than a text.
-fn service_name(resource: &[u8]) -> Result<Option<&str>, Malformed> {
+fn service_name(resource: &[u8]) -> Result<Option<&str>, ProtobufError> {
     let mut service = None;
     for pair in fields(resource, &RESOURCE) {
         let pair = pair?;
@@ -141,7 +141,7 @@ fn service_name(resource: &[u8]) -> Result<Option<&str>, Malformed> {
 }
 
 /// Reads the head of an encoded span; `None` if it belongs to another trace.
-fn head<'r>(span: &'r [u8], trace: TraceId, service: &'r str) -> Result<Option<Head<'r>>, Malformed> {
+fn head<'r>(span: &'r [u8], trace: TraceId, service: &'r str) -> Result<Option<Head<'r>>, ProtobufError> {
     let mut of = None;
     let mut head = Head {
         id: None,

@@ -12,11 +12,11 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tonic::Code;
 use tower_http::cors::{Any, CorsLayer};
 
-use super::intake::{self, Encoding, Format, Framing, Incoming, Refusal, Signal};
+use super::intake::{self, Encoding, Format, Framing, Incoming, IntakeError, Signal};
 use super::status::{response_message, status_message};
 use crate::access::RequiredAccess;
 use crate::body::{BodyError, discard};
-use crate::ingest::{Accepted, Ingest, Refused};
+use crate::ingest::{Accepted, Ingest, IngestError};
 use crate::routes::Routes;
 use crate::routes::operation::hidden;
 
@@ -70,23 +70,23 @@ async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Respo
     };
     let sender = ingest.sender(&parts);
     let incoming = Incoming::new(&parts, body);
-    match intake::take(ingest, sender, signal, format, incoming, Whole { encoding }).await {
+    match intake::take(ingest, sender, signal, format, incoming, SingleMessage { encoding }).await {
         Ok(accepted) => accept(format, signal, &accepted),
         Err(refusal) => refused(format, &refusal, ingest.limits().retry_after.as_secs().max(1)),
     }
 }
 
 /// A body that is one message.
-pub(super) struct Whole {
+pub(super) struct SingleMessage {
     pub(super) encoding: Encoding,
 }
 
-impl Framing for Whole {
+impl Framing for SingleMessage {
     fn announced(&self, _beginning: &[u8]) -> u64 {
         0
     }
 
-    fn message(self, body: Bytes) -> Result<(Encoding, Bytes), Refusal> {
+    fn message(self, body: Bytes) -> Result<(Encoding, Bytes), IntakeError> {
         Ok((self.encoding, body))
     }
 }
@@ -127,19 +127,25 @@ fn json_response(signal: Signal, accepted: &Accepted) -> String {
         .to_string()
 }
 
-fn refused(format: Format, refusal: &Refusal, retry_after: u64) -> Response {
+fn refused(format: Format, refusal: &IntakeError, retry_after: u64) -> Response {
     let message = refusal.to_string();
     let (status, code) = match refusal {
-        Refusal::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidArgument),
-        Refusal::Incomplete(BodyError::Stalled(_)) => (StatusCode::REQUEST_TIMEOUT, Code::InvalidArgument),
-        Refusal::Malformed(_) | Refusal::Incomplete(_) => (StatusCode::BAD_REQUEST, Code::InvalidArgument),
-        Refusal::Later(Refused::Busy | Refused::Full { .. }) => {
+        IntakeError::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidArgument),
+        IntakeError::Incomplete(BodyError::Stalled(_)) => {
+            (StatusCode::REQUEST_TIMEOUT, Code::InvalidArgument)
+        }
+        IntakeError::Malformed(_) | IntakeError::Incomplete(_) => {
+            (StatusCode::BAD_REQUEST, Code::InvalidArgument)
+        }
+        IntakeError::Later(IngestError::Busy | IngestError::Full { .. }) => {
             (StatusCode::TOO_MANY_REQUESTS, Code::ResourceExhausted)
         }
-        Refusal::Later(Refused::Failed { .. }) => (StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable),
+        IntakeError::Later(IngestError::Failed { .. }) => {
+            (StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable)
+        }
     };
     let mut response = refuse(status, format, code, &message);
-    if matches!(refusal, Refusal::Later(_)) {
+    if matches!(refusal, IntakeError::Later(_)) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry_after));
     }
     response

@@ -13,11 +13,11 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 
 use super::json::{Exported, Weight};
-use super::protobuf::Malformed;
-use super::wire::NotSplit;
+use super::protobuf::ProtobufError;
+use super::wire::SplitError;
 use super::{json, metrics, wire};
 use crate::body::{BodyError, discard, next_data};
-use crate::ingest::{Accepted, Ingest, Lease, NoRoom, Refused, Split};
+use crate::ingest::{Accepted, Ingest, IngestError, Lease, MemoryBudgetError, Split};
 use crate::limits::Limits;
 use crate::register::Sender;
 use crate::request::ConnectInfo;
@@ -90,7 +90,7 @@ impl Encoding {
 
 /// Why a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum IntakeError {
     #[error("the body is larger than the limit of {limit} bytes ({name})")]
     TooLarge { limit: u64, name: &'static str },
     #[error("{0}")]
@@ -98,10 +98,10 @@ pub(super) enum Refusal {
     #[error(transparent)]
     Incomplete(#[from] BodyError),
     #[error(transparent)]
-    Later(#[from] Refused),
+    Later(#[from] IngestError),
 }
 
-impl Refusal {
+impl IntakeError {
     /// Whether the same request may succeed when it is sent again.
     fn may_retry(&self) -> bool {
         match self {
@@ -111,32 +111,32 @@ impl Refusal {
     }
 }
 
-impl From<NoRoom> for Refusal {
-    fn from(short: NoRoom) -> Self {
+impl From<MemoryBudgetError> for IntakeError {
+    fn from(short: MemoryBudgetError) -> Self {
         match short {
-            NoRoom::Now => Self::Later(Refused::Busy),
-            NoRoom::Ever { limit } => Self::TooLarge { limit, name: "limits.ingestBytes" },
+            MemoryBudgetError::Now => Self::Later(IngestError::Busy),
+            MemoryBudgetError::Ever { limit } => Self::TooLarge { limit, name: "limits.ingestBytes" },
         }
     }
 }
 
-impl From<Malformed> for Refusal {
-    fn from(malformed: Malformed) -> Self {
+impl From<ProtobufError> for IntakeError {
+    fn from(malformed: ProtobufError) -> Self {
         Self::Malformed(format!("the body is not a valid OTLP request: {malformed}"))
     }
 }
 
-impl From<serde_json::Error> for Refusal {
+impl From<serde_json::Error> for IntakeError {
     fn from(error: serde_json::Error) -> Self {
         Self::Malformed(format!("the body is not valid OTLP JSON: {error}"))
     }
 }
 
-impl From<NotSplit> for Refusal {
-    fn from(reason: NotSplit) -> Self {
+impl From<SplitError> for IntakeError {
+    fn from(reason: SplitError) -> Self {
         match reason {
-            NotSplit::Malformed(malformed) => malformed.into(),
-            NotSplit::NoRoom(short) => short.into(),
+            SplitError::Malformed(malformed) => malformed.into(),
+            SplitError::NoRoom(short) => short.into(),
         }
     }
 }
@@ -146,7 +146,7 @@ pub(super) trait Framing: Send + 'static {
     /// Returns the size of a body that begins with these bytes, as far as they announce it; 0 if they do not.
     fn announced(&self, beginning: &[u8]) -> u64;
     /// Extracts the message of a body, with its compression.
-    fn message(self, body: Bytes) -> Result<(Encoding, Bytes), Refusal>;
+    fn message(self, body: Bytes) -> Result<(Encoding, Bytes), IntakeError>;
 }
 
 /// Reads and ingests a request. `sender` identifies the sender in the budget and in the list of refusals.
@@ -157,7 +157,7 @@ pub(super) async fn take(
     format: Format,
     request: Incoming,
     framing: impl Framing,
-) -> Result<Accepted, Refusal> {
+) -> Result<Accepted, IntakeError> {
     let outcome = process(ingest, sender.clone(), signal, format, request, framing).await;
     if signal == Signal::Traces {
         match &outcome {
@@ -168,10 +168,10 @@ pub(super) async fn take(
     if let Err(refusal) = &outcome {
         let counters = ingest.counters();
         let counter = match refusal {
-            Refusal::Later(Refused::Busy) => &counters.refused_busy,
-            Refusal::Later(Refused::Full { .. }) => &counters.refused_full,
-            Refusal::Later(Refused::Failed { .. }) => &counters.refused_failed,
-            Refusal::TooLarge { .. } | Refusal::Malformed(_) | Refusal::Incomplete(_) => {
+            IntakeError::Later(IngestError::Busy) => &counters.refused_busy,
+            IntakeError::Later(IngestError::Full { .. }) => &counters.refused_full,
+            IntakeError::Later(IngestError::Failed { .. }) => &counters.refused_failed,
+            IntakeError::TooLarge { .. } | IntakeError::Malformed(_) | IntakeError::Incomplete(_) => {
                 &counters.refused_invalid
             }
         };
@@ -187,13 +187,13 @@ async fn process(
     format: Format,
     Incoming { body, from, is_live }: Incoming,
     framing: impl Framing,
-) -> Result<Accepted, Refusal> {
+) -> Result<Accepted, IntakeError> {
     let mut lease = ingest.budget().lease_for(sender)?;
     let body = read(body, &framing, &mut lease, &ingest.limits()).await?;
     let (encoding, message) = framing.message(body)?;
     let limit = ingest.limits().decompressed_bytes;
     let small = message.len() <= INLINE_BYTES;
-    let work = move || -> Result<(Decoded, Lease), Refusal> {
+    let work = move || -> Result<(Decoded, Lease), IntakeError> {
         let message = decompress(encoding, message, &mut lease, limit)?;
         Ok((decode(signal, format, message, &mut lease)?, lease))
     };
@@ -202,7 +202,7 @@ async fn process(
     } else {
         tokio::task::spawn_blocking(work)
             .await
-            .map_err(|_| Refused::Failed { reason: "the server is stopping".into() })??
+            .map_err(|_| IngestError::Failed { reason: "the server is stopping".into() })??
     };
     let known = |senders: Vec<Sender>| {
         let live = senders.into_iter().filter(|_| is_live);
@@ -227,7 +227,7 @@ async fn read(
     framing: &impl Framing,
     lease: &mut Lease,
     limits: &Limits,
-) -> Result<Bytes, Refusal> {
+) -> Result<Bytes, IntakeError> {
     let outcome = collect(&mut body, framing, lease, limits).await;
     if outcome.is_err() {
         discard(body, limits.body_bytes).await;
@@ -240,9 +240,9 @@ async fn collect(
     framing: &impl Framing,
     lease: &mut Lease,
     limits: &Limits,
-) -> Result<Bytes, Refusal> {
+) -> Result<Bytes, IntakeError> {
     let limit = limits.body_bytes;
-    let too_large = Refusal::TooLarge { limit, name: "limits.bodyBytes" };
+    let too_large = IntakeError::TooLarge { limit, name: "limits.bodyBytes" };
     let mut announced = hyper::body::Body::size_hint(body).lower();
     if announced > limit {
         return Err(too_large);
@@ -266,7 +266,12 @@ async fn collect(
     Ok(whole.freeze())
 }
 
-fn decompress(encoding: Encoding, message: Bytes, lease: &mut Lease, limit: u64) -> Result<Bytes, Refusal> {
+fn decompress(
+    encoding: Encoding,
+    message: Bytes,
+    lease: &mut Lease,
+    limit: u64,
+) -> Result<Bytes, IntakeError> {
     match encoding {
         Encoding::Identity if message.len() as u64 > limit => Err(too_large_inside(limit)),
         Encoding::Identity => Ok(message),
@@ -276,15 +281,15 @@ fn decompress(encoding: Encoding, message: Bytes, lease: &mut Lease, limit: u64)
         }
         Encoding::Zstd => {
             let decoder = zstd::stream::read::Decoder::with_buffer(&message[..])
-                .map_err(|error| Refusal::Malformed(format!("the body is not valid zstd: {error}")))?;
+                .map_err(|error| IntakeError::Malformed(format!("the body is not valid zstd: {error}")))?;
             // Its window holds what was decompressed a second time.
             inflate(decoder, message.len(), 2, lease, limit)
         }
     }
 }
 
-fn too_large_inside(limit: u64) -> Refusal {
-    Refusal::TooLarge { limit, name: "limits.decompressedBytes" }
+fn too_large_inside(limit: u64) -> IntakeError {
+    IntakeError::TooLarge { limit, name: "limits.decompressedBytes" }
 }
 
 /// Decompresses a message within the limits. While it is decompressed it is in memory so many times.
@@ -294,18 +299,17 @@ fn inflate(
     copies: u64,
     lease: &mut Lease,
     limit: u64,
-) -> Result<Bytes, Refusal> {
+) -> Result<Bytes, IntakeError> {
     /// Decompressed bytes between two checks of the limits.
     const STEP: u64 = 256 * 1024;
     let before = lease.bytes();
     let mut whole = Vec::with_capacity(packed.saturating_mul(4).min(1024 * 1024));
     loop {
         lease.grow(copies * STEP)?;
-        let read = decoder
-            .by_ref()
-            .take(STEP)
-            .read_to_end(&mut whole)
-            .map_err(|error| Refusal::Malformed(format!("the body cannot be decompressed: {error}")))?;
+        let read =
+            decoder.by_ref().take(STEP).read_to_end(&mut whole).map_err(|error| {
+                IntakeError::Malformed(format!("the body cannot be decompressed: {error}"))
+            })?;
         if whole.len() as u64 > limit {
             return Err(too_large_inside(limit));
         }
@@ -323,7 +327,7 @@ enum Decoded {
     Metrics(u64, Vec<Sender>),
 }
 
-fn decode(signal: Signal, format: Format, message: Bytes, lease: &mut Lease) -> Result<Decoded, Refusal> {
+fn decode(signal: Signal, format: Format, message: Bytes, lease: &mut Lease) -> Result<Decoded, IntakeError> {
     let message = match (format, signal) {
         (Format::Protobuf, _) => message,
         (Format::Json, Signal::Traces) => converted::<ExportTraceServiceRequest>(signal, &message, lease)?,
@@ -345,11 +349,11 @@ fn converted<T: Message + Exported>(
     signal: Signal,
     text: &[u8],
     lease: &mut Lease,
-) -> Result<Bytes, Refusal> {
+) -> Result<Bytes, IntakeError> {
     let before = lease.bytes();
     let weight = Weight::of(text, signal == Signal::Metrics);
     lease.grow(weight.decoded)?;
-    let request: T = json::decode_if(text, || lease.grow(weight.as_values).map_err(Refusal::from))?;
+    let request: T = json::decode_if(text, || lease.grow(weight.as_values).map_err(IntakeError::from))?;
     lease.grow(request.encoded_len() as u64)?;
     let message = Bytes::from(request.encode_to_vec());
     drop(request);

@@ -1,7 +1,7 @@
 //! Metrics as bytes: checked against the schema and counted, without decoding. A data point of two bytes takes a
 //! hundred times as much when it is decoded.
 
-use super::protobuf::{Malformed, check, fields};
+use super::protobuf::{ProtobufError, check, fields};
 use super::schema::{METRICS, Message};
 use super::sender::{Ends, Senders};
 use crate::register::Sender;
@@ -10,7 +10,7 @@ use crate::register::Sender;
 const TO_POINTS: [&[u32]; 5] = [&[1], &[2], &[2], &[5, 7, 9, 10, 11], &[1]];
 
 /// Checks an `ExportMetricsServiceRequest`; returns the number of its data points, and their senders.
-pub(super) fn count(body: &[u8]) -> Result<(u64, Vec<Sender>), Malformed> {
+pub(super) fn count(body: &[u8]) -> Result<(u64, Vec<Sender>), ProtobufError> {
     let mut senders = Senders::default();
     for of_resource in fields(body, &METRICS) {
         let of_resource = of_resource?;

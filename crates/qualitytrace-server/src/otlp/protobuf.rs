@@ -7,7 +7,7 @@ pub(super) const MAX_DEPTH: u32 = 90;
 
 /// Why a body is not a valid OTLP request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum ProtobufError {
     /// The bytes end inside a field.
     #[error("the message ends in the middle of `{0}`")]
     Truncated(&'static str),
@@ -39,7 +39,7 @@ pub(super) struct Field<'a> {
 pub(super) fn fields<'a>(
     bytes: &'a [u8],
     message: &'static Message,
-) -> impl Iterator<Item = Result<Field<'a>, Malformed>> {
+) -> impl Iterator<Item = Result<Field<'a>, ProtobufError>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -54,11 +54,11 @@ pub(super) fn fields<'a>(
 // This and `check` run some seventy times for each span; as calls they cost twice as much.
 #[expect(clippy::inline_always, reason = "measured: the compiler does not do it by itself")]
 #[inline(always)]
-pub(super) fn next_field<'a>(bytes: &'a [u8], name: &'static str) -> Result<Field<'a>, Malformed> {
+pub(super) fn next_field<'a>(bytes: &'a [u8], name: &'static str) -> Result<Field<'a>, ProtobufError> {
     let (key, key_size) = varint(bytes, name)?;
     let wire_type = (key & 7) as u8;
     let Ok(number @ 1..0x2000_0000) = u32::try_from(key >> 3) else {
-        return Err(Malformed::Number(name));
+        return Err(ProtobufError::Number(name));
     };
     let (start, size) = match wire_type {
         2 => {
@@ -68,18 +68,18 @@ pub(super) fn next_field<'a>(bytes: &'a [u8], name: &'static str) -> Result<Fiel
         0 => (key_size, varint(&bytes[key_size..], name)?.1),
         1 => (key_size, 8),
         5 => (key_size, 4),
-        _ => return Err(Malformed::WireType(name, number)),
+        _ => return Err(ProtobufError::WireType(name, number)),
     };
     let (Some(whole), Some(content)) =
         (start.checked_add(size).and_then(|end| bytes.get(..end)), bytes.get(start..))
     else {
-        return Err(Malformed::Truncated(name));
+        return Err(ProtobufError::Truncated(name));
     };
     Ok(Field { number, wire_type, bytes: &content[..size], whole })
 }
 
 #[inline]
-pub(super) fn varint(bytes: &[u8], name: &'static str) -> Result<(u64, usize), Malformed> {
+pub(super) fn varint(bytes: &[u8], name: &'static str) -> Result<(u64, usize), ProtobufError> {
     match bytes {
         [byte @ 0..0x80, ..] => Ok((u64::from(*byte), 1)),
         [low, high @ 0..0x80, ..] => Ok((u64::from(low & 0x7f) | u64::from(*high) << 7, 2)),
@@ -87,24 +87,24 @@ pub(super) fn varint(bytes: &[u8], name: &'static str) -> Result<(u64, usize), M
     }
 }
 
-fn long_varint(bytes: &[u8], name: &'static str) -> Result<(u64, usize), Malformed> {
+fn long_varint(bytes: &[u8], name: &'static str) -> Result<(u64, usize), ProtobufError> {
     let mut value = 0;
     for (at, byte) in bytes.iter().take(10).enumerate() {
         if at == 9 && *byte > 1 {
-            return Err(Malformed::Number(name));
+            return Err(ProtobufError::Number(name));
         }
         value |= u64::from(byte & 0x7f) << (7 * at);
         if byte & 0x80 == 0 {
             return Ok((value, at + 1));
         }
     }
-    Err(if bytes.len() < 10 { Malformed::Truncated(name) } else { Malformed::Number(name) })
+    Err(if bytes.len() < 10 { ProtobufError::Truncated(name) } else { ProtobufError::Number(name) })
 }
 
 /// Checks a field against the schema, recursively. Fields that the schema does not know pass.
 #[expect(clippy::inline_always, reason = "measured: the compiler does not do it by itself")]
 #[inline(always)]
-pub(super) fn check(field: &Field<'_>, message: &'static Message, depth: u32) -> Result<(), Malformed> {
+pub(super) fn check(field: &Field<'_>, message: &'static Message, depth: u32) -> Result<(), ProtobufError> {
     let kind = message.field(field.number);
     let expected = match kind {
         Kind::Unknown => return Ok(()),
@@ -114,17 +114,17 @@ pub(super) fn check(field: &Field<'_>, message: &'static Message, depth: u32) ->
         Kind::Fixed32 => 5,
     };
     if field.wire_type != expected {
-        return Err(Malformed::WireType(message.name, field.number));
+        return Err(ProtobufError::WireType(message.name, field.number));
     }
     match kind {
-        Kind::Text if !is_utf8(field.bytes) => Err(Malformed::Utf8(message.name, field.number)),
-        Kind::Message(inner) if depth >= MAX_DEPTH => Err(Malformed::Depth(inner.name)),
+        Kind::Text if !is_utf8(field.bytes) => Err(ProtobufError::Utf8(message.name, field.number)),
+        Kind::Message(inner) if depth >= MAX_DEPTH => Err(ProtobufError::Depth(inner.name)),
         Kind::Message(inner) => check_all(field.bytes, inner, depth + 1),
         Kind::Unknown | Kind::Varint | Kind::Fixed64 | Kind::Fixed32 | Kind::Text | Kind::Bytes => Ok(()),
     }
 }
 
-fn check_all(bytes: &[u8], message: &'static Message, depth: u32) -> Result<(), Malformed> {
+fn check_all(bytes: &[u8], message: &'static Message, depth: u32) -> Result<(), ProtobufError> {
     let mut rest = bytes;
     while !rest.is_empty() {
         let field = next_field(rest, message.name)?;

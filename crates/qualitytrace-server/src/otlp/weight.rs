@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
 use prost::Message as _;
 
-use super::protobuf::{MAX_DEPTH, Malformed, fields, next_field};
+use super::protobuf::{MAX_DEPTH, ProtobufError, fields, next_field};
 use super::schema::{ANY_VALUE, KEY_VALUE, Kind, Message, TRACES};
 use crate::decode::{DecodeError, Room};
 
@@ -32,12 +32,12 @@ pub(crate) fn decode_traces(
 }
 
 /// The memory that an encoded message takes when it is decoded.
-fn decoded_weight(bytes: &[u8], message: &'static Message, depth: u32) -> Result<u64, Malformed> {
+fn decoded_weight(bytes: &[u8], message: &'static Message, depth: u32) -> Result<u64, ProtobufError> {
     let mut weight = 0;
     for field in fields(bytes, message) {
         let field = field?;
         weight += match message.field(field.number) {
-            Kind::Message(inner) if depth >= MAX_DEPTH => return Err(Malformed::Depth(inner.name)),
+            Kind::Message(inner) if depth >= MAX_DEPTH => return Err(ProtobufError::Depth(inner.name)),
             Kind::Message(inner) => GROWTH * size(inner) + decoded_weight(field.bytes, inner, depth + 1)?,
             Kind::Text if message.name == "EntityRef" => TEXT_IN_LIST + field.bytes.len() as u64,
             Kind::Text | Kind::Bytes => TEXT + field.bytes.len() as u64,

@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use bytes::{BufMut, Bytes, BytesMut};
 use qualitytrace_core::id::{SpanId, TraceId};
 
-use super::protobuf::{Malformed, check, fields, next_field};
+use super::protobuf::{ProtobufError, check, fields, next_field};
 use super::schema;
 use super::sender::{Ends, MAX_LINKS, Senders};
-use crate::ingest::{Chunk, Lease, NoRoom, Split};
+use crate::ingest::{Chunk, Lease, MemoryBudgetError, Split};
 use crate::register::LinkedSpan;
 
 /// Bytes that are counted before they are leased: a lease for each span would cost more than the span.
@@ -22,32 +22,32 @@ const TRACE_BYTES: usize = 512;
 
 /// Why a request is not split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotSplit {
+pub enum SplitError {
     /// It is not a valid request.
-    Malformed(Malformed),
+    Malformed(ProtobufError),
     /// The budget has no room for its parts.
-    NoRoom(NoRoom),
+    NoRoom(MemoryBudgetError),
 }
 
-impl From<Malformed> for NotSplit {
-    fn from(malformed: Malformed) -> Self {
+impl From<ProtobufError> for SplitError {
+    fn from(malformed: ProtobufError) -> Self {
         Self::Malformed(malformed)
     }
 }
 
-impl From<NoRoom> for NotSplit {
-    fn from(short: NoRoom) -> Self {
+impl From<MemoryBudgetError> for SplitError {
+    fn from(short: MemoryBudgetError) -> Self {
         Self::NoRoom(short)
     }
 }
 
 /// Checks an `ExportTraceServiceRequest` and splits it by trace. The lease grows by what this takes.
-pub fn split_traces(body: &Bytes, lease: &mut Lease) -> Result<Split, NotSplit> {
+pub fn split_traces(body: &Bytes, lease: &mut Lease) -> Result<Split, SplitError> {
     split(body, &schema::TRACES, lease)
 }
 
 /// Checks an `ExportLogsServiceRequest` and splits it by trace. The lease grows by what this takes.
-pub fn split_logs(body: &Bytes, lease: &mut Lease) -> Result<Split, NotSplit> {
+pub fn split_logs(body: &Bytes, lease: &mut Lease) -> Result<Split, SplitError> {
     split(body, &schema::LOGS, lease)
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Envelope {
     pub(super) scope: Vec<u8>,
 }
 
-fn split(body: &Bytes, signal: &schema::Signal, lease: &mut Lease) -> Result<Split, NotSplit> {
+fn split(body: &Bytes, signal: &schema::Signal, lease: &mut Lease) -> Result<Split, SplitError> {
     let mut envelopes = Vec::new();
     let mut order: Vec<(TraceId, Vec<Item<'_>>)> = Vec::new();
     let mut known: HashMap<TraceId, usize> = HashMap::new();
@@ -147,18 +147,18 @@ struct Memory<'l> {
 }
 
 impl Memory<'_> {
-    fn take(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    fn take(&mut self, bytes: usize) -> Result<(), MemoryBudgetError> {
         self.unpaid += bytes;
         if self.unpaid < STEP { Ok(()) } else { self.pay() }
     }
 
-    fn pay(&mut self) -> Result<(), NoRoom> {
+    fn pay(&mut self) -> Result<(), MemoryBudgetError> {
         self.lease.grow(std::mem::take(&mut self.unpaid) as u64)
     }
 }
 
 /// Checks and copies the fields around the scopes of a resource; returns the resource itself as well.
-fn resource_of<'a>(list: &'a [u8], signal: &schema::Signal) -> Result<(Bytes, &'a [u8]), Malformed> {
+fn resource_of<'a>(list: &'a [u8], signal: &schema::Signal) -> Result<(Bytes, &'a [u8]), ProtobufError> {
     let mut others = Vec::new();
     let mut described: &[u8] = &[];
     for inner in fields(list, signal.resource) {
@@ -180,7 +180,7 @@ fn scan_item(
     signal: &schema::Signal,
     ends: &mut Ends,
     links: &mut Vec<LinkedSpan>,
-) -> Result<Option<TraceId>, Malformed> {
+) -> Result<Option<TraceId>, ProtobufError> {
     let mut trace = None;
     let before = links.len();
     let mut rest = bytes;
@@ -204,7 +204,7 @@ fn scan_item(
 }
 
 /// The span that an encoded link points to.
-fn link(bytes: &[u8]) -> Result<Option<LinkedSpan>, Malformed> {
+fn link(bytes: &[u8]) -> Result<Option<LinkedSpan>, ProtobufError> {
     let (mut trace, mut id) = (None, None);
     for field in fields(bytes, &schema::LINK) {
         let field = field?;

@@ -33,8 +33,8 @@ use tracing::Instrument;
 
 use self::commands::{CommandReceiver, RunsInProgress, received};
 use self::forecasts::Forecasts;
-use self::judged::Judged;
-use self::log::Standing;
+use self::judged::JudgedRun;
+use self::log::ResultInputs;
 use self::parked::{MAX_UNSETTLED, WatchedRuns};
 use super::learning::Learning;
 use super::retry::pause_before_end;
@@ -57,7 +57,7 @@ pub(crate) use self::forecasts::Watching;
 pub(super) use self::judging::outputs;
 pub(super) use self::log::{Log, body};
 pub(super) use self::rerun::judge;
-pub(crate) use self::send_once::{NotSent, SentOnce};
+pub(crate) use self::send_once::{SendError, SentOnce};
 
 /// Executes runs, and judges them again when late spans arrive.
 #[derive(Debug)]
@@ -220,7 +220,7 @@ impl Execution {
     ) {
         let id = RunId { test: run.test.clone(), number: run.number };
         let mut log = self.log(&id, Arc::clone(owner), seq).with_trace(run.trace);
-        log.set_standing(Standing::of(&run));
+        log.set_standing(ResultInputs::of(&run));
         let commands = self.in_progress.register(id);
         let execution = Arc::clone(self);
         self.tasks.spawn(async move {
@@ -273,7 +273,7 @@ impl Execution {
         CommandReceiver { mut command, stop }: CommandReceiver,
         span: &tracing::Span,
         permit: Option<OwnedSemaphorePermit>,
-    ) -> Result<Option<Judged>, Error> {
+    ) -> Result<Option<JudgedRun>, Error> {
         let skip = command.clone();
         let executed = async {
             match permit {

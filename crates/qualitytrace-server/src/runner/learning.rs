@@ -9,7 +9,7 @@ use std::time::Duration;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
 use qualitytrace_core::wait::history::Learned;
-use qualitytrace_core::wait::{Ended, History, Observations, Progress, Register, register};
+use qualitytrace_core::wait::{History, Observations, Progress, Register, WaitEnd, register};
 use tokio::time::Instant;
 
 use super::{Error, lock};
@@ -123,7 +123,7 @@ impl Learning {
         &self,
         test: &str,
         run: &Progress,
-        ended: &Ended,
+        ended: &WaitEnd,
         passed: bool,
     ) -> Result<(), Error> {
         let mute = run.mute_addresses();

@@ -4,7 +4,7 @@ use qualitytrace_core::definition::{Test, Trigger};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::run::Reply;
 use qualitytrace_core::trace;
-use qualitytrace_core::wait::{Ended, Meaning};
+use qualitytrace_core::wait::{Meaning, WaitEnd};
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -12,7 +12,7 @@ use super::{RunId, SuiteRunId};
 use crate::observability::{Caller, RunEnd};
 use crate::redact::Redactor;
 use crate::store::unscoped;
-use crate::trigger::{Context, Failure};
+use crate::trigger::{Context, TriggerError};
 use crate::wire::{Outcome, verdict};
 
 /// The span of a run; its log records how it ends. It never keeps the caller's span open.
@@ -138,7 +138,7 @@ pub(super) fn trigger(run: &Span, test: &str, trigger: &Trigger, context: &Conte
 }
 
 /// Records the reply in the span of the trigger.
-pub(super) fn note_reply(span: &Span, sent: &Result<Reply, Failure>) {
+pub(super) fn note_reply(span: &Span, sent: &Result<Reply, TriggerError>) {
     match sent {
         Ok(Reply::Http { status, .. }) => {
             span.record("tracetest.run.trigger.http.response_code", status.to_string());
@@ -166,7 +166,7 @@ pub(super) fn response(run: &Span) -> Span {
 
 /// The spans of one wait for a trace.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Poll<'r> {
+pub(super) struct WaitSpans<'r> {
     pub(super) run: &'r Span,
     pub(super) test: &'r str,
     pub(super) trace: TraceId,
@@ -175,7 +175,7 @@ pub(super) struct Poll<'r> {
     pub(super) root: &'r trace::Span,
 }
 
-impl Poll<'_> {
+impl WaitSpans<'_> {
     /// The wait as a whole.
     pub(super) fn start(&self) -> Span {
         tracing::info_span!(
@@ -241,7 +241,7 @@ pub(super) fn note_no_trace(span: &Span, message: &str) {
 }
 
 /// Records the decision; `None` when the wait goes on.
-pub(super) fn note_wait(span: &Span, ended: Option<&Ended>) {
+pub(super) fn note_wait(span: &Span, ended: Option<&WaitEnd>) {
     let complete = ended.is_some_and(|ended| ended.meaning() != Meaning::NoTrace);
     span.record("tracetest.run.trace_poller.succesful", complete);
     if let Some(ended) = ended {

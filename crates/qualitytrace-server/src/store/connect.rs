@@ -11,7 +11,7 @@ use sqlx::{AnyConnection, Connection, Executor};
 
 use super::availability::is_unavailable;
 use super::{ACQUIRE_TIMEOUT, migrations};
-use crate::private;
+use crate::private_files;
 
 /// The pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// existing file is left as it is, and a failure is reported when the file is opened.
 pub(super) fn make_file(url: &str) {
     if let Ok(options) = SqliteConnectOptions::from_str(url) {
-        let _ = private::file(options.get_filename());
+        let _ = private_files::file(options.get_filename());
     }
 }
 

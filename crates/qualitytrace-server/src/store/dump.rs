@@ -15,7 +15,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Executor as _, Row as _};
 
 use super::check::Check;
 use super::tables::{TABLES, Type, Value};
-use crate::private;
+use crate::private_files;
 
 /// The magic at the beginning of the first line.
 const MAGIC: &str = "qualitytrace-backup 1 ";
@@ -111,7 +111,7 @@ impl Partial {
         draft.push(format!(".{:08x}.partial", rand::random::<u32>()));
         let draft = PathBuf::from(draft);
         let failed = |source| DumpError::File { operation: "create", path: path.to_owned(), source };
-        let file = private::file(&draft).map_err(failed)?;
+        let file = private_files::file(&draft).map_err(failed)?;
         Ok((Self { path: path.to_owned(), draft, is_done: false }, file))
     }
 
@@ -120,7 +120,7 @@ impl Partial {
         file.sync_all().map_err(failed)?;
         // A hard link fails when another process created the file meanwhile.
         std::fs::hard_link(&self.draft, &self.path).map_err(failed)?;
-        private::sync_folder(self.path.parent().unwrap_or(Path::new(""))).map_err(failed)?;
+        private_files::sync_folder(self.path.parent().unwrap_or(Path::new(""))).map_err(failed)?;
         let _ = std::fs::remove_file(&self.draft);
         self.is_done = true;
         Ok(())

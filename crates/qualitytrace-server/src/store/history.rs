@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
 
-use super::browse::placeholders;
 use super::chunks::{signed, unsigned};
 use super::runs::RUNS;
+use super::trace_queries::placeholders;
 use super::{Error, Store, failed};
 
 /// The runs in the history of a test.

@@ -15,7 +15,7 @@ use super::dump::{self, Counts, DumpError, Header, Reader};
 use super::{
     Backend, Error, FILE_SETTINGS, Lock, Store, address, connect, migrations, with_mode, without_password,
 };
-use crate::{clock, private};
+use crate::{clock, private_files};
 
 /// How long to watch for a heartbeat of a server on a shared database: it comes every second.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(2_500);
@@ -259,7 +259,7 @@ async fn restore_file(
     };
     let folder = file.parent().unwrap_or(Path::new("")).to_owned();
     if !folder.as_os_str().is_empty() {
-        private::folder(&folder).map_err(failed("make the folder of"))?;
+        private_files::folder(&folder).map_err(failed("make the folder of"))?;
     }
     let _lock = Lock::take(url).await.map_err(|_| MaintenanceError::InUse { url: shown.clone() })?;
     let is_there = std::fs::metadata(&file).is_ok_and(|file| file.len() > 0);
@@ -271,7 +271,7 @@ async fn restore_file(
         }
     }
     let draft = Draft(beside(&file, &format!(".{:08x}.restoring", rand::random::<u32>())));
-    drop(private::file(&draft.0).map_err(failed("create the new file beside"))?);
+    drop(private_files::file(&draft.0).map_err(failed("create the new file beside"))?);
     sqlx::any::install_default_drivers();
     let draft_url = format!("sqlite://{}?mode=rw", draft.0.display());
     let draft_options = AnyConnectOptions::from_str(&draft_url)?;
@@ -291,7 +291,7 @@ async fn restore_file(
     let aside =
         if is_there { Some(put_aside(url, &file).await.map_err(failed("keep aside"))?) } else { None };
     std::fs::rename(&draft.0, &file).map_err(failed("replace"))?;
-    private::sync_folder(&folder).map_err(failed("sync the folder of"))?;
+    private_files::sync_folder(&folder).map_err(failed("sync the folder of"))?;
     Ok(Restored { rows, aside })
 }
 

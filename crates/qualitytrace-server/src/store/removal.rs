@@ -22,7 +22,7 @@ const TRACES_AT_ONCE: usize = 500;
 
 /// Which runs of a suite: one, or all of them.
 #[derive(Debug, Clone, Copy)]
-enum Which {
+enum SuiteRuns {
     One(u64),
     All,
 }
@@ -49,7 +49,7 @@ impl Store {
                 .await
                 .map_err(&failed)?,
             Kind::TestSuite => {
-                self.delete_step_runs(&mut transaction, id, Which::All).await.map_err(&failed)?
+                self.delete_step_runs(&mut transaction, id, SuiteRuns::All).await.map_err(&failed)?
             }
             _ => Vec::new(),
         };
@@ -92,7 +92,7 @@ impl Store {
         let failed = failed("delete a run of a suite");
         let mut transaction = self.begin_removal().await.map_err(&failed)?;
         let traces =
-            self.delete_step_runs(&mut transaction, suite, Which::One(number)).await.map_err(&failed)?;
+            self.delete_step_runs(&mut transaction, suite, SuiteRuns::One(number)).await.map_err(&failed)?;
         let done = sqlx::query("DELETE FROM suite_runs WHERE suite_id = $1 AND number = $2")
             .bind(suite)
             .bind(signed(number))
@@ -122,11 +122,11 @@ impl Store {
         &self,
         transaction: &mut Transaction<'_, Any>,
         suite: &str,
-        which: Which,
+        which: SuiteRuns,
     ) -> Result<Vec<Vec<u8>>, sqlx::Error> {
         let number = match which {
-            Which::One(number) => signed(number),
-            Which::All => 0,
+            SuiteRuns::One(number) => signed(number),
+            SuiteRuns::All => 0,
         };
         if self.is_shared() {
             // The transaction that adds a step locks the suite run first and then the test. The same order here

@@ -216,7 +216,7 @@ impl Store {
         let failed = failed("measure traces");
         // Compressed data begins with its size.
         let select = "SELECT items, substr(data, 1, 4) AS size FROM chunks WHERE signal = 0 AND trace_id IN";
-        let text = format!("{select} ({})", super::browse::placeholders(traces));
+        let text = format!("{select} ({})", super::trace_queries::placeholders(traces));
         self.of_traces(&text, traces).await.and_then(|rows| total(&rows)).map_err(failed)
     }
 
@@ -225,8 +225,10 @@ impl Store {
         let failed = failed("measure what arrived");
         let select = "SELECT items, substr(data, 1, 4) AS size FROM chunks WHERE signal = 0 AND arrived IN";
         // Only numbered placeholders become part of this SQL.
-        let query =
-            sqlx::query(AssertSqlSafe(format!("{select} ({})", super::browse::placeholders(arrivals))));
+        let query = sqlx::query(AssertSqlSafe(format!(
+            "{select} ({})",
+            super::trace_queries::placeholders(arrivals)
+        )));
         let query = arrivals.iter().fold(query, |query, at| query.bind(signed(at.as_nanos())));
         query.fetch_all(&self.read).await.and_then(|rows| total(&rows)).map_err(failed)
     }

@@ -2,7 +2,7 @@
 
 mod secrets;
 
-use qualitytrace_core::definition::secrets::Unknown;
+use qualitytrace_core::definition::secrets::MaskError;
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Stored};
 use qualitytrace_core::time::Timestamp;
 use sqlx::{Any, Transaction};
@@ -116,7 +116,7 @@ pub enum Put {
     /// The resource does not exist, and [`Mode::Update`] was given.
     Missing,
     /// The definition holds a redaction mask for which no secret is stored.
-    Masked(Unknown),
+    Masked(MaskError),
     /// The stored version is not an expected one; 0 if none is stored.
     Conflict {
         /// The stored version.

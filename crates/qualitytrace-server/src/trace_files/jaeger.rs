@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
 use super::collected::{Collected, ScopeName, attribute, json, text};
-use super::{Each, Refused, ids, item, numbers};
+use super::{Each, RefusedSpans, ids, item, numbers};
 use crate::decode::{self, Allowance, DecodeError, Room};
 
 /// The tag that says which format a span was sent in.
@@ -107,10 +107,10 @@ struct Tag {
 pub(crate) fn read(
     document: &[u8],
     room: &mut impl Room,
-) -> Result<(ExportTraceServiceRequest, Refused), DecodeError> {
+) -> Result<(ExportTraceServiceRequest, RefusedSpans), DecodeError> {
     // Measured: references to the text.
     let Document { data, spans } = serde_json::from_slice(document)?;
-    let (mut collected, mut refused) = (Collected::default(), Refused::default());
+    let (mut collected, mut refused) = (Collected::default(), RefusedSpans::default());
     match (data, spans) {
         (Some(traces), _) => {
             let mut at = 0..;
@@ -132,7 +132,7 @@ fn add(
     location: &str,
     room: &mut impl Room,
     collected: &mut Collected,
-    refused: &mut Refused,
+    refused: &mut RefusedSpans,
 ) -> Result<(), DecodeError> {
     // Measured: references to the text, and one id.
     let Data { trace_id, spans, processes } = serde_json::from_slice(trace)?;
@@ -348,7 +348,7 @@ mod tests {
         let document = json!({ "data": [{ "traceID": TRACE, "spans": [span], "processes": {
             "p1": { "serviceName": "shop", "tags": [{ "key": "host", "type": "string", "value": "h" }] } } }] });
         let (request, refused) = read(document.to_string().as_bytes(), &mut Allowance::new(1 << 20)).unwrap();
-        assert_eq!(refused, Refused::default());
+        assert_eq!(refused, RefusedSpans::default());
         convert::spans(request).remove(0).1
     }
 
@@ -541,7 +541,7 @@ mod tests {
             let trace = Trace::assemble(id, spans);
             let written = serde_json::to_string(&Exported(trace.clone())).unwrap();
             let (request, refused) = read(written.as_bytes(), &mut Allowance::new(1 << 30)).unwrap();
-            prop_assert_eq!(refused, Refused::default());
+            prop_assert_eq!(refused, RefusedSpans::default());
             let again = convert::spans(request).into_iter().map(|(trace, span)| { assert_eq!(trace, Some(id)); span });
             let again = Trace::assemble(id, again);
             prop_assert_eq!(trace.spans(), again.spans());

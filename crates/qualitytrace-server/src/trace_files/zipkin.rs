@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
 use super::collected::{Collected, ScopeName, attribute, json, text};
-use super::{Each, Refused, ids, item, numbers};
+use super::{Each, RefusedSpans, ids, item, numbers};
 use crate::decode::{self, Allowance, DecodeError, Room};
 
 /// The beginning of tags that hold a link.
@@ -57,8 +57,8 @@ struct Annotation {
 pub(crate) fn read(
     document: &[u8],
     room: &mut impl Room,
-) -> Result<(ExportTraceServiceRequest, Refused), DecodeError> {
-    let (mut collected, mut refused) = (Collected::default(), Refused::default());
+) -> Result<(ExportTraceServiceRequest, RefusedSpans), DecodeError> {
+    let (mut collected, mut refused) = (Collected::default(), RefusedSpans::default());
     let inner = document.trim_ascii_start().strip_prefix(b"[").unwrap_or_default();
     if inner.trim_ascii_start().starts_with(b"[") {
         let mut list = 0..;
@@ -79,7 +79,7 @@ fn add(
     location: &str,
     room: &mut impl Room,
     collected: &mut Collected,
-    refused: &mut Refused,
+    refused: &mut RefusedSpans,
 ) -> Result<(), DecodeError> {
     let mut at = 0..;
     Each(|sent: &RawValue| {
@@ -252,7 +252,7 @@ mod tests {
 
     fn spans(document: &Value) -> Vec<trace::Span> {
         let (request, refused) = read(document.to_string().as_bytes(), &mut Allowance::new(1 << 20)).unwrap();
-        assert_eq!(refused, Refused::default());
+        assert_eq!(refused, RefusedSpans::default());
         convert::spans(request).into_iter().map(|(_, span)| span).collect()
     }
 

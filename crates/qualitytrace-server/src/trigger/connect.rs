@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::failure::{Endpoint, Failure, Reason, tls_cause};
+use super::failure::{Endpoint, Reason, TriggerError, tls_cause};
 use super::progress;
 use crate::limits::Limits;
 use crate::limits::deny::Deny;
@@ -81,19 +81,19 @@ impl Gate {
     }
 
     /// Refuses a host by its spelling.
-    pub(crate) fn host(&self, host: &str) -> Result<(), Failure> {
-        self.deny.host(host).map_err(|denied| Failure::told(Reason::Denied, denied.to_string()))
+    pub(crate) fn host(&self, host: &str) -> Result<(), TriggerError> {
+        self.deny.host(host).map_err(|denied| TriggerError::told(Reason::Denied, denied.to_string()))
     }
 
     /// Refuses a host that another process will connect to, also by the addresses that its name has here and now. A
     /// name that is unknown here may be known there.
-    pub(super) async fn host_elsewhere(&self, endpoint: &Endpoint) -> Result<(), Failure> {
+    pub(super) async fn host_elsewhere(&self, endpoint: &Endpoint) -> Result<(), TriggerError> {
         self.host(&endpoint.host)?;
         if self.deny == Deny::default() {
             return Ok(());
         }
         match self.addresses(bare(&endpoint.host), 0).await {
-            Err(error) => match Failure::of_lookup(endpoint, &error) {
+            Err(error) => match TriggerError::of_lookup(endpoint, &error) {
                 failure if failure.reason == Reason::Denied => Err(failure),
                 _ => Ok(()),
             },
@@ -124,7 +124,7 @@ impl Gate {
         endpoint: &Endpoint,
         security: &Security,
         alpn: &[&[u8]],
-    ) -> Result<Box<dyn Connection>, Failure> {
+    ) -> Result<Box<dyn Connection>, TriggerError> {
         progress::asks(endpoint, None);
         progress::connecting(self.open(endpoint, security, alpn)).await
     }
@@ -134,14 +134,14 @@ impl Gate {
         endpoint: &Endpoint,
         security: &Security,
         alpn: &[&[u8]],
-    ) -> Result<Box<dyn Connection>, Failure> {
+    ) -> Result<Box<dyn Connection>, TriggerError> {
         let host = bare(&endpoint.host);
         let addresses = self.addresses(host, endpoint.port.unwrap_or(443)).await;
-        let addresses = addresses.map_err(|error| Failure::of_lookup(endpoint, &error))?;
+        let addresses = addresses.map_err(|error| TriggerError::of_lookup(endpoint, &error))?;
         let stream = TcpStream::connect(addresses.as_slice()).await.map_err(|error| {
             let refused = error.kind() == ErrorKind::ConnectionRefused;
             let reason = if refused { Reason::Refused } else { Reason::Unreachable };
-            Failure::at(endpoint, reason, &error.to_string())
+            TriggerError::at(endpoint, reason, &error.to_string())
         })?;
         // A trigger is one small request: it must not be delayed by Nagle's algorithm.
         let _ = stream.set_nodelay(true);
@@ -150,11 +150,13 @@ impl Gate {
         };
         let name = if certificates.server_name.is_empty() { host } else { &certificates.server_name };
         let name = ServerName::try_from(name.to_owned())
-            .map_err(|error| Failure::at(endpoint, Reason::Tls, &error.to_string()))?;
+            .map_err(|error| TriggerError::at(endpoint, Reason::Tls, &error.to_string()))?;
         let config = certificates.client(alpn)?;
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
         Ok(Box::new(
-            stream.map_err(|error| Failure::at(endpoint, Reason::Tls, &tls_cause(&error, endpoint.role)))?,
+            stream.map_err(|error| {
+                TriggerError::at(endpoint, Reason::Tls, &tls_cause(&error, endpoint.role))
+            })?,
         ))
     }
 }
@@ -166,10 +168,10 @@ fn bare(host: &str) -> &str {
 
 impl Certificates {
     /// Builds the TLS configuration of a client; `alpn` lists the protocols to negotiate.
-    pub(super) fn client(&self, alpn: &[&[u8]]) -> Result<ClientConfig, Failure> {
+    pub(super) fn client(&self, alpn: &[&[u8]]) -> Result<ClientConfig, TriggerError> {
         self.client_config(alpn).map_err(|error| {
             if let tls::Error::Setup(rustls::Error::InconsistentKeys(_)) = error {
-                return Failure::invalid(
+                return TriggerError::invalid(
                     "the trigger's `tls.key` does not belong to its `tls.certificate`; give it the key that the \
                      certificate was made for",
                 );
@@ -180,7 +182,7 @@ impl Certificates {
                 tls::Error::Key(_) => "tls.key",
                 tls::Error::Setup(_) => "tls",
             };
-            Failure::invalid(format!("the trigger's `{key}`: {error}; it takes the text of a PEM file"))
+            TriggerError::invalid(format!("the trigger's `{key}`: {error}; it takes the text of a PEM file"))
         })
     }
 

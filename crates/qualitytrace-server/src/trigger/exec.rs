@@ -15,7 +15,7 @@ use qualitytrace_core::run::Reply;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process;
 
-use super::failure::{Failure, Reason};
+use super::failure::{Reason, TriggerError};
 use super::propagation::Context;
 
 /// Default timeout of a command.
@@ -34,7 +34,7 @@ pub(super) async fn send(
     context: &Context,
     endpoint: Option<String>,
     reply_bytes: u64,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, TriggerError> {
     let (mut command, shown) = command(&exec.command)?;
     if !exec.working_directory.value.is_empty() {
         command.current_dir(&exec.working_directory.value);
@@ -49,7 +49,7 @@ pub(super) async fn send(
 }
 
 /// Runs a line of the shell that is no trigger, without a trace context.
-pub(crate) async fn run_line(line: &str, timeout: Duration, reply_bytes: u64) -> Result<Reply, Failure> {
+pub(crate) async fn run_line(line: &str, timeout: Duration, reply_bytes: u64) -> Result<Reply, TriggerError> {
     run(shell(line), line, timeout, reply_bytes).await
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn run(
     shown: &str,
     timeout: Duration,
     reply_bytes: u64,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, TriggerError> {
     remove_own_settings(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     #[cfg(unix)]
@@ -73,16 +73,16 @@ pub(super) async fn run(
     drop(group);
     let (status, (stdout, more_out), (stderr, more_err)) = ended.map_err(|_| {
         let message = format!("`{shown}` did not end within {timeout:?}; raise the trigger's `timeout`");
-        Failure::told(Reason::Timeout, message)
+        TriggerError::told(Reason::Timeout, message)
     })?;
-    let status = status.map_err(|error| Failure::invalid(format!("`{shown}` was lost: {error}")))?;
+    let status = status.map_err(|error| TriggerError::invalid(format!("`{shown}` was lost: {error}")))?;
     Ok(Reply::Exec { code: code(status), stdout, stderr, truncated: more_out || more_err })
 }
 
 /// Describes why a command could not be started. The system reports a missing program and a missing folder alike.
-fn unrun(command: &process::Command, shown: &str, error: &std::io::Error) -> Failure {
+fn unrun(command: &process::Command, shown: &str, error: &std::io::Error) -> TriggerError {
     let folder = command.as_std().get_current_dir().filter(|folder| !folder.is_dir());
-    Failure::invalid(match (folder, error.kind()) {
+    TriggerError::invalid(match (folder, error.kind()) {
         (Some(folder), _) => format!(
             "`{shown}` cannot be run: there is no folder `{}` here; correct the trigger's `workingDirectory`",
             folder.display()
@@ -96,7 +96,7 @@ fn unrun(command: &process::Command, shown: &str, error: &std::io::Error) -> Fai
 }
 
 /// Builds the command, and its name for messages.
-fn command(command: &Command) -> Result<(process::Command, String), Failure> {
+fn command(command: &Command) -> Result<(process::Command, String), TriggerError> {
     match command {
         Command::Line(line) if !line.value.trim().is_empty() => {
             Ok((shell(&line.value), line.value.trim().to_owned()))
@@ -108,7 +108,7 @@ fn command(command: &Command) -> Result<(process::Command, String), Failure> {
             command.args(words);
             Ok((command, program.to_owned()))
         }
-        Command::Line(_) | Command::Words(_) => Err(Failure::invalid(
+        Command::Line(_) | Command::Words(_) => Err(TriggerError::invalid(
             "the trigger has no `command`; write a line for the shell or a list of words",
         )),
     }

@@ -6,12 +6,12 @@ use std::io::ErrorKind;
 
 use rustls::CertificateError;
 
-use crate::limits::deny::Denied;
+use crate::limits::deny::DenyListError;
 use crate::redact::Redactor;
 
 /// Why a trigger, or a request to a data store, got no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct TriggerError {
     /// The class of the failure.
     pub reason: Reason,
     /// The message, with the address.
@@ -90,7 +90,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for TriggerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
@@ -162,7 +162,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-impl Failure {
+impl TriggerError {
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::told(Reason::Invalid, message.into())
     }
@@ -204,7 +204,7 @@ impl Failure {
 
     /// Describes why a host could not be resolved.
     pub(super) fn of_lookup(endpoint: &Endpoint, error: &std::io::Error) -> Self {
-        let denied = error.get_ref().and_then(|cause| cause.downcast_ref::<Denied>());
+        let denied = error.get_ref().and_then(|cause| cause.downcast_ref::<DenyListError>());
         denied.map_or_else(
             || Self::at(endpoint, Reason::Dns, &error.to_string()),
             |denied| Self::at(endpoint, Reason::Denied, &denied.to_string()),
@@ -361,10 +361,10 @@ fn wrong_name(cause: &(dyn Error + 'static)) -> Option<String> {
 }
 
 /// Returns the error of the deny list, if it is the cause.
-fn denied(error: &reqwest::Error) -> Option<&Denied> {
+fn denied(error: &reqwest::Error) -> Option<&DenyListError> {
     causes(error).find_map(|cause| {
         let io = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        cause.downcast_ref::<Denied>().or_else(|| io?.downcast_ref::<Denied>())
+        cause.downcast_ref::<DenyListError>().or_else(|| io?.downcast_ref::<DenyListError>())
     })
 }
 
@@ -396,7 +396,7 @@ mod tests {
     fn check(host: &str, reason: Reason, is_told: bool) {
         let (host, setting) = (host.to_owned(), "the trigger's url");
         let endpoint = Endpoint { role: Role::System, host, port: Some(80), setting };
-        let failure = Failure::at(&endpoint, reason, "x");
+        let failure = TriggerError::at(&endpoint, reason, "x");
         assert!(!failure.running_on_container);
         let failure = failure.within_container();
         assert!(failure.running_on_container);

@@ -10,7 +10,7 @@ use qualitytrace_core::definition::trigger::{Body, Graphql, Header, Http};
 use qualitytrace_core::run::Reply;
 use serde_json::{Map, Value, json};
 
-use super::failure::{Endpoint, Failure, Reason};
+use super::failure::{Endpoint, Reason, TriggerError};
 use super::http::{Sender, endpoint_of};
 use super::methods::{Methods, Offered};
 use super::propagation::Context;
@@ -28,7 +28,7 @@ pub(super) async fn send(
     context: &Context,
     sender: &Sender,
     reply_bytes: u64,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, TriggerError> {
     let body = body(graphql);
     if graphql.introspection {
         let asked = request(graphql, &json!({ "query": schema::QUESTION }));
@@ -37,7 +37,7 @@ pub(super) async fn send(
         let reply = sender.send(&asked, None, SCHEMA_BYTES).await?;
         let described = description(reply, &endpoint, SCHEMA_BYTES, NOT_CHECKED)?;
         schema::check(&body, &described)
-            .map_err(|problem| Failure::told(problem.reason(), problem.told(&endpoint)))?;
+            .map_err(|problem| TriggerError::told(problem.reason(), problem.told(&endpoint)))?;
     }
     sender.send(&request(graphql, &body), Some(context), reply_bytes).await
 }
@@ -47,9 +47,9 @@ pub(super) async fn methods(
     graphql: &Graphql,
     sender: &Sender,
     reply_bytes: u64,
-) -> Result<Methods, Failure> {
+) -> Result<Methods, TriggerError> {
     let unreadable = |whose: &str, why: String| {
-        Failure::told(Reason::Protocol, format!("the schema of {whose} cannot be read: {why}"))
+        TriggerError::told(Reason::Protocol, format!("the schema of {whose} cannot be read: {why}"))
     };
     let given = &graphql.schema.value;
     let (found, is_from_server) = if given.trim().is_empty() {
@@ -68,20 +68,20 @@ pub(super) async fn methods(
 }
 
 /// Extracts the schema from the introspection response. `advice` says what to do without it.
-fn description(reply: Reply, endpoint: &Endpoint, limit: u64, advice: &str) -> Result<Value, Failure> {
+fn description(reply: Reply, endpoint: &Endpoint, limit: u64, advice: &str) -> Result<Value, TriggerError> {
     let Reply::Http { reason, body, truncated, .. } = reply else {
-        return Err(Failure::at(endpoint, Reason::Protocol, "this is no answer over HTTP"));
+        return Err(TriggerError::at(endpoint, Reason::Protocol, "this is no answer over HTTP"));
     };
     if truncated {
         let cause = format!("the schema is larger than {limit} bytes; {advice}");
-        return Err(Failure::at(endpoint, Reason::TooLarge, &cause));
+        return Err(TriggerError::at(endpoint, Reason::TooLarge, &cause));
     }
     let mut answer: Value = match decode::json_within(body.as_bytes(), Allowance::DESCRIPTION) {
         Ok(answer) => answer,
         Err(DecodeError::Malformed(_)) => Value::Null,
         Err(short @ (DecodeError::TooLarge { .. } | DecodeError::Busy)) => {
             let cause = format!("the schema cannot be read: {short}; {advice}");
-            return Err(Failure::at(endpoint, Reason::TooLarge, &cause));
+            return Err(TriggerError::at(endpoint, Reason::TooLarge, &cause));
         }
     };
     let schema = answer["data"]["__schema"].take();
@@ -91,7 +91,7 @@ fn description(reply: Reply, endpoint: &Endpoint, limit: u64, advice: &str) -> R
     let told = answer["errors"][0]["message"].as_str().map_or(reason, ToOwned::to_owned);
     let message =
         format!("{endpoint} does not return its schema ({told}); allow introspection there, or {advice}");
-    Err(Failure::told(Reason::Protocol, message))
+    Err(TriggerError::told(Reason::Protocol, message))
 }
 
 /// Builds the HTTP request for a query.

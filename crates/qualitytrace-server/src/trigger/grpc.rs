@@ -29,7 +29,7 @@ use tonic::{Code, Status, TimeoutExpired};
 
 use super::connect::{Gate, Security};
 use super::cut;
-use super::failure::{Endpoint, Failure, Reason, Role, causes, root_cause};
+use super::failure::{Endpoint, Reason, Role, TriggerError, causes, root_cause};
 use super::http::{Sender, basic};
 use super::methods::{Methods, Offered};
 use super::progress;
@@ -53,7 +53,7 @@ pub(super) async fn send(
     context: &Context,
     http: &Sender,
     reply_bytes: u64,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, TriggerError> {
     let (endpoint, security) = peer(call, http)?;
     let timeout = timeout(call);
     let work = exchange(call, context, http, &endpoint, &security, timeout, reply_bytes);
@@ -62,7 +62,7 @@ pub(super) async fn send(
 }
 
 /// Lists the services of the protocol that the trigger has, or that its server describes.
-pub(super) async fn methods(call: &Grpc, http: &Sender, reply_bytes: u64) -> Result<Methods, Failure> {
+pub(super) async fn methods(call: &Grpc, http: &Sender, reply_bytes: u64) -> Result<Methods, TriggerError> {
     if let Some(pool) = given_protocol(call)? {
         let (services, is_complete) = catalogue::services(&pool, |_| true);
         return Ok(Methods { is_from_server: false, is_complete, offered: Offered::Services(services) });
@@ -84,7 +84,7 @@ pub(super) async fn methods(call: &Grpc, http: &Sender, reply_bytes: u64) -> Res
 }
 
 /// Returns the server of a call, and how to connect to it.
-fn peer(call: &Grpc, http: &Sender) -> Result<(Endpoint, Security), Failure> {
+fn peer(call: &Grpc, http: &Sender) -> Result<(Endpoint, Security), TriggerError> {
     let (endpoint, tls) = endpoint(&call.address.value)?;
     let security = if tls || call.tls.is_some() {
         Security::Tls(http.gate().certificates(call.tls.as_ref(), call.ssl_verification))
@@ -99,7 +99,7 @@ fn timeout(call: &Grpc) -> Duration {
 }
 
 /// Adds advice if the server may speak another protocol.
-fn advised(failure: Failure, security: &Security) -> Failure {
+fn advised(failure: TriggerError, security: &Security) -> TriggerError {
     match failure.reason {
         // A server that expects TLS closes the connection, or sends bytes that are not HTTP/2.
         Reason::Cut | Reason::Protocol | Reason::Unreachable if *security == Security::Plain => {
@@ -117,7 +117,7 @@ async fn exchange(
     security: &Security,
     timeout: Duration,
     reply_bytes: u64,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, TriggerError> {
     let (service, method) = protocol::names(call)?;
     let auth = http.granted_for(call.auth.as_ref(), call.tls.as_ref(), call.ssl_verification).await?;
     let metadata = metadata(call, auth.as_ref())?;
@@ -139,14 +139,15 @@ async fn exchange(
     *request.metadata_mut() = metadata;
     for (name, value) in context.headers() {
         let value = value.parse::<MetadataValue<Ascii>>();
-        let value = value.map_err(|_| Failure::invalid(format!("`{name}` cannot be sent as metadata")))?;
+        let value =
+            value.map_err(|_| TriggerError::invalid(format!("`{name}` cannot be sent as metadata")))?;
         request.metadata_mut().insert(name, value);
     }
     request.set_timeout(timeout);
     let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
-    let path = PathAndQuery::try_from(path).map_err(|error| Failure::invalid(error.to_string()))?;
+    let path = PathAndQuery::try_from(path).map_err(|error| TriggerError::invalid(error.to_string()))?;
     let ready = client.ready().await;
-    ready.map_err(|error| Failure::at(endpoint, Reason::Unreachable, &root_cause(&error)))?;
+    ready.map_err(|error| TriggerError::at(endpoint, Reason::Unreachable, &root_cause(&error)))?;
     let mut reply = GrpcReply { status: name(Code::Ok).to_owned(), ..GrpcReply::default() };
     let ended = match client.streaming(request, path, Verbatim).await {
         Ok(answer) => {
@@ -173,12 +174,12 @@ async fn exchange(
 }
 
 /// Checks whether a text is a protocol definition that a trigger can use.
-pub fn check_protocol(text: &str) -> Result<(), Failure> {
+pub fn check_protocol(text: &str) -> Result<(), TriggerError> {
     protocol::compile(&Grpc { protobuf_file: text.into(), ..Grpc::default() }).map(drop)
 }
 
 /// Returns the protocol definition of the test; `None` if the server is to be asked by reflection.
-fn given_protocol(call: &Grpc) -> Result<Option<DescriptorPool>, Failure> {
+fn given_protocol(call: &Grpc) -> Result<Option<DescriptorPool>, TriggerError> {
     if !call.protobuf_file.value.trim().is_empty() {
         return protocol::compile(call).map(Some);
     }
@@ -187,7 +188,7 @@ fn given_protocol(call: &Grpc) -> Result<Option<DescriptorPool>, Failure> {
     }
     let text: String = call.descriptor_set.value.split_whitespace().collect();
     let bytes = base64::engine::general_purpose::STANDARD.decode(&text).map_err(|_| {
-        Failure::invalid(format!(
+        TriggerError::invalid(format!(
             "the trigger's `descriptorSet` is neither base64 nor the path of a file: `{}`; write a path as `./NAME`, \
              for the command line to read it",
             shown(&text)
@@ -195,14 +196,14 @@ fn given_protocol(call: &Grpc) -> Result<Option<DescriptorPool>, Failure> {
     })?;
     if protobuf_weight(&bytes, reflection::DESCRIPTOR, Allowance::DESCRIPTION).is_none() {
         let limit = Allowance::DESCRIPTION;
-        return Err(Failure::invalid(format!(
+        return Err(TriggerError::invalid(format!(
             "the trigger's `descriptorSet` takes more memory than the {limit} bytes that there are for it; leave out the \
              messages that it does not need"
         )));
     }
     // Measured: above.
     DescriptorPool::decode(bytes.as_slice()).map(Some).map_err(|error| {
-        Failure::invalid(format!(
+        TriggerError::invalid(format!(
             "the trigger's `descriptorSet` is no `FileDescriptorSet`: {error}; make one with `protoc \
              --include_imports --descriptor_set_out=FILE`"
         ))
@@ -221,7 +222,7 @@ fn prepare(
     service: &str,
     method: &str,
     call: &Grpc,
-) -> Result<(MethodDescriptor, Vec<Bytes>), Failure> {
+) -> Result<(MethodDescriptor, Vec<Bytes>), TriggerError> {
     let method = protocol::method(pool, service, method)?;
     let messages = message::encode(&call.request.value, &method.input(), method.is_client_streaming())?;
     Ok((method, messages))
@@ -234,7 +235,7 @@ async fn read(
     method: &MethodDescriptor,
     limit: usize,
     reply: &mut GrpcReply,
-) -> Result<Option<Status>, Failure> {
+) -> Result<Option<Status>, TriggerError> {
     let kind = method.output();
     let mut messages = Vec::new();
     let (mut room, mut room_of_texts) = (limit, limit.saturating_mul(cut::MOST_ESCAPES));
@@ -267,10 +268,11 @@ async fn read(
 }
 
 /// Parses host and port of an address, and whether it asks for TLS.
-fn endpoint(address: &str) -> Result<(Endpoint, bool), Failure> {
+fn endpoint(address: &str) -> Result<(Endpoint, bool), TriggerError> {
     let text = address.trim();
-    let wrong =
-        || Failure::invalid(format!("`{text}` is no address; write the trigger's `address` as host:port"));
+    let wrong = || {
+        TriggerError::invalid(format!("`{text}` is no address; write the trigger's `address` as host:port"))
+    };
     let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let uri: Uri = with_scheme.parse().map_err(|_| wrong())?;
     let tls = match uri.scheme_str() {
@@ -281,7 +283,7 @@ fn endpoint(address: &str) -> Result<(Endpoint, bool), Failure> {
     let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(wrong)?.to_owned();
     let port = match (uri.port_u16(), text.contains("://")) {
         (None, false) => {
-            return Err(Failure::invalid(format!(
+            return Err(TriggerError::invalid(format!(
                 "`{text}` has no port; write the trigger's `address` as host:port"
             )));
         }
@@ -297,12 +299,12 @@ pub(crate) async fn client(
     security: &Security,
     limit: usize,
     gate: &Gate,
-) -> Result<Client, Failure> {
+) -> Result<Client, TriggerError> {
     let connection = Mutex::new(Some(gate.connect(endpoint, security, &[b"h2"]).await?));
     let uri = |scheme: &str| format!("{scheme}://{endpoint}").parse::<Uri>();
     let origin = uri(if *security == Security::Plain { "http" } else { "https" });
     let (Ok(http), Ok(origin)) = (uri("http"), origin) else {
-        return Err(Failure::invalid(format!("`{endpoint}` is no address")));
+        return Err(TriggerError::invalid(format!("`{endpoint}` is no address")));
     };
     // The connection exists already. A second one is refused, because its failure would not be classified.
     let connector = tower::service_fn(move |_: Uri| {
@@ -312,7 +314,8 @@ pub(crate) async fn client(
         )
     });
     let channel = transport::Endpoint::from(http).origin(origin).connect_with_connector(connector).await;
-    let channel = channel.map_err(|error| Failure::at(endpoint, Reason::Unreachable, &root_cause(&error)))?;
+    let channel =
+        channel.map_err(|error| TriggerError::at(endpoint, Reason::Unreachable, &root_cause(&error)))?;
     Ok(Client::new(channel)
         .max_decoding_message_size(limit)
         .accept_compressed(CompressionEncoding::Gzip)
@@ -320,7 +323,7 @@ pub(crate) async fn client(
 }
 
 /// Builds the metadata of the test, with its credentials.
-fn metadata(call: &Grpc, auth: Option<&Auth>) -> Result<MetadataMap, Failure> {
+fn metadata(call: &Grpc, auth: Option<&Auth>) -> Result<MetadataMap, TriggerError> {
     let mut metadata = MetadataMap::new();
     for entry in call.metadata.iter().filter(|entry| !entry.key.value.trim().is_empty()) {
         append(&mut metadata, &entry.key.value, &entry.value.value)?;
@@ -337,25 +340,26 @@ fn metadata(call: &Grpc, auth: Option<&Auth>) -> Result<MetadataMap, Failure> {
             append(&mut metadata, &key.value, &value.value)?;
         }
         Some(Auth::ApiKey { place: ApiKeyLocation::Query, .. }) => {
-            return Err(Failure::invalid("a gRPC call has no query; send the API key `in: header`"));
+            return Err(TriggerError::invalid("a gRPC call has no query; send the API key `in: header`"));
         }
     }
     Ok(metadata)
 }
 
 /// Adds metadata to a call.
-pub(crate) fn append(metadata: &mut MetadataMap, key: &str, value: &str) -> Result<(), Failure> {
+pub(crate) fn append(metadata: &mut MetadataMap, key: &str, value: &str) -> Result<(), TriggerError> {
     let key = key.trim().to_ascii_lowercase();
-    let bad_key = || Failure::invalid(format!("`{key}` is not a metadata key"));
+    let bad_key = || TriggerError::invalid(format!("`{key}` is not a metadata key"));
     if key.ends_with("-bin") {
         let bytes = base64::engine::general_purpose::STANDARD.decode(value.trim());
-        let bytes = bytes.map_err(|_| Failure::invalid(format!("the value of `{key}` is not base64")))?;
+        let bytes =
+            bytes.map_err(|_| TriggerError::invalid(format!("the value of `{key}` is not base64")))?;
         let name = MetadataKey::<Binary>::from_bytes(key.as_bytes()).map_err(|_| bad_key())?;
         metadata.append_bin(name, MetadataValue::from_bytes(&bytes));
     } else {
         let name = MetadataKey::<Ascii>::from_bytes(key.as_bytes()).map_err(|_| bad_key())?;
         let value = value.parse().map_err(|_| {
-            Failure::invalid(format!("the value of metadata `{key}` has characters that cannot be sent"))
+            TriggerError::invalid(format!("the value of metadata `{key}` has characters that cannot be sent"))
         })?;
         metadata.append(name, value);
     }
@@ -375,18 +379,18 @@ fn pairs(metadata: &MetadataMap) -> Vec<(String, String)> {
 }
 
 /// Returns a failure if a status was made by the client library, not by the server.
-pub(crate) fn transport_failure(status: &Status, endpoint: &Endpoint) -> Option<Failure> {
+pub(crate) fn transport_failure(status: &Status, endpoint: &Endpoint) -> Option<TriggerError> {
     if status.code() == Code::OutOfRange && status.message().starts_with(TOO_LARGE) {
         let limit = match endpoint.role {
             Role::DataStore(_) => "raise `limits.decompressedBytes`",
             Role::System | Role::TokenServer | Role::Proxy => "raise `limits.replyBytes`",
         };
-        return Some(Failure::at(endpoint, Reason::TooLarge, limit));
+        return Some(TriggerError::at(endpoint, Reason::TooLarge, limit));
     }
     let source = status.source()?;
     let expired = causes(status).any(<dyn Error>::is::<TimeoutExpired>);
     let reason = if expired { Reason::Timeout } else { Reason::Cut };
-    Some(Failure::at(endpoint, reason, &root_cause(source)))
+    Some(TriggerError::at(endpoint, reason, &root_cause(source)))
 }
 
 /// Returns the canonical name of a status code.

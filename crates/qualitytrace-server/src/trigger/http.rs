@@ -15,7 +15,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode, Url};
 
 use super::connect::Gate;
-use super::failure::{Endpoint, Failure, Reason, Role};
+use super::failure::{Endpoint, Reason, Role, TriggerError};
 use super::progress;
 use super::propagation::Context;
 use clients::{Clients, Settings};
@@ -45,7 +45,7 @@ impl Sender {
     }
 
     /// Refuses an address that is not allowed, for a connection that another process makes.
-    pub(super) async fn admits_elsewhere(&self, address: &str) -> Result<(), Failure> {
+    pub(super) async fn admits_elsewhere(&self, address: &str) -> Result<(), TriggerError> {
         match url(address, "url") {
             Ok(url) => self.gate.host_elsewhere(&endpoint(&url, URL)).await,
             // An invalid URL is reported by the process that connects.
@@ -59,7 +59,7 @@ impl Sender {
         request: &Http,
         context: Option<&Context>,
         reply_bytes: u64,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, TriggerError> {
         let timeout = request.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
         let endpoint = endpoint_of(request)?;
         progress::within(timeout, &endpoint, self.exchange(request, context, reply_bytes)).await
@@ -70,7 +70,7 @@ impl Sender {
         request: &Http,
         context: Option<&Context>,
         reply_bytes: u64,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, TriggerError> {
         let mut url = url(&request.url.value, "url")?;
         let method = method(&request.method.value)?;
         let mut headers = headers(request)?;
@@ -118,7 +118,7 @@ impl Sender {
     }
 
     /// Sends one request of a trigger, without following redirects.
-    async fn ask(&self, request: &Http, step: &Step) -> Result<Response, Failure> {
+    async fn ask(&self, request: &Http, step: &Step) -> Result<Response, TriggerError> {
         let Step { url, method, headers, with_body } = step;
         let (endpoint, settings) = (endpoint(url, URL), self.settings(request, url)?);
         self.clients.admit(url, &settings).await?;
@@ -137,13 +137,13 @@ impl Sender {
         auth: Option<&Auth>,
         tls: Option<&Tls>,
         verify: bool,
-    ) -> Result<Option<Auth>, Failure> {
+    ) -> Result<Option<Auth>, TriggerError> {
         let settings = Settings { certificates: self.gate.certificates(tls, verify), ..Settings::default() };
         self.granted(auth, &settings).await
     }
 
     /// Exchanges OAuth client credentials for a token; returns other credentials as they are.
-    async fn granted(&self, auth: Option<&Auth>, settings: &Settings) -> Result<Option<Auth>, Failure> {
+    async fn granted(&self, auth: Option<&Auth>, settings: &Settings) -> Result<Option<Auth>, TriggerError> {
         match auth {
             Some(Auth::OAuth2(oauth2)) => {
                 let token = self.tokens.get(oauth2, &self.clients, settings).await?;
@@ -154,7 +154,7 @@ impl Sender {
     }
 
     /// Returns the client settings for a request to this URL.
-    fn settings(&self, request: &Http, url: &Url) -> Result<Settings, Failure> {
+    fn settings(&self, request: &Http, url: &Url) -> Result<Settings, TriggerError> {
         Ok(Settings {
             certificates: self.gate.certificates(request.tls.as_ref(), request.ssl_verification),
             version: request.version,
@@ -164,10 +164,10 @@ impl Sender {
 }
 
 /// Describes why there is no response. The peer that failed may be the proxy.
-fn failure(error: &reqwest::Error, endpoint: &Endpoint, url: &Url, settings: &Settings) -> Failure {
-    let failure = Failure::of_request(error, endpoint);
+fn failure(error: &reqwest::Error, endpoint: &Endpoint, url: &Url, settings: &Settings) -> TriggerError {
+    let failure = TriggerError::of_request(error, endpoint);
     match (failure.reason, settings.proxy.serving(url)) {
-        (Reason::Dns | Reason::Refused, Some(proxy)) => Failure::of_request(error, &proxy),
+        (Reason::Dns | Reason::Refused, Some(proxy)) => TriggerError::of_request(error, &proxy),
         (Reason::Unreachable, Some(proxy)) => failure.and(&format!(" (through the proxy {proxy})")),
         _ => failure,
     }
@@ -175,7 +175,7 @@ fn failure(error: &reqwest::Error, endpoint: &Endpoint, url: &Url, settings: &Se
 
 /// Like [`failure`], before the response began. A server that is addressed in the wrong protocol closes the connection,
 /// or sends bytes that are not HTTP.
-fn unanswered(error: &reqwest::Error, endpoint: &Endpoint, url: &Url, settings: &Settings) -> Failure {
+fn unanswered(error: &reqwest::Error, endpoint: &Endpoint, url: &Url, settings: &Settings) -> TriggerError {
     let failure = failure(error, endpoint, url, settings);
     match failure.reason {
         Reason::Cut | Reason::Protocol | Reason::Tls if settings.version == Some(HttpVersion::Two) => {
@@ -189,7 +189,7 @@ fn unanswered(error: &reqwest::Error, endpoint: &Endpoint, url: &Url, settings: 
 }
 
 /// Returns the peer of a request.
-pub(super) fn endpoint_of(request: &Http) -> Result<Endpoint, Failure> {
+pub(super) fn endpoint_of(request: &Http) -> Result<Endpoint, TriggerError> {
     Ok(endpoint(&url(&request.url.value, "url")?, URL))
 }
 
@@ -200,13 +200,13 @@ fn endpoint(url: &Url, setting: &'static str) -> Endpoint {
 }
 
 /// Parses the URL of a trigger's key; the scheme defaults to `http`.
-fn url(text: &str, key: &str) -> Result<Url, Failure> {
+fn url(text: &str, key: &str) -> Result<Url, TriggerError> {
     let text = text.trim();
     if text.is_empty() {
-        return Err(Failure::invalid(format!("the trigger has no `{key}`; give it a `{key}`")));
+        return Err(TriggerError::invalid(format!("the trigger has no `{key}`; give it a `{key}`")));
     }
     let wrong = |cause: &str| {
-        Failure::invalid(format!("`{text}` is not a URL: {cause}; correct the trigger's `{key}`"))
+        TriggerError::invalid(format!("`{text}` is not a URL: {cause}; correct the trigger's `{key}`"))
     };
     let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let url = Url::parse(&with_scheme).map_err(|error| wrong(&error.to_string()))?;
@@ -216,13 +216,13 @@ fn url(text: &str, key: &str) -> Result<Url, Failure> {
     }
 }
 
-fn method(text: &str) -> Result<Method, Failure> {
+fn method(text: &str) -> Result<Method, TriggerError> {
     let upper = if text.is_empty() { "GET".to_owned() } else { text.to_uppercase() };
     Method::from_bytes(upper.as_bytes())
-        .map_err(|_| Failure::invalid(format!("`{text}` is not an HTTP method")))
+        .map_err(|_| TriggerError::invalid(format!("`{text}` is not an HTTP method")))
 }
 
-fn headers(request: &Http) -> Result<HeaderMap, Failure> {
+fn headers(request: &Http) -> Result<HeaderMap, TriggerError> {
     let mut headers = HeaderMap::new();
     for header in request.headers.iter().filter(|header| !header.key.value.is_empty()) {
         let name = header_name(&header.key.value)?;
@@ -231,7 +231,7 @@ fn headers(request: &Http) -> Result<HeaderMap, Failure> {
     Ok(headers)
 }
 
-fn authorize(auth: &Auth, url: &mut Url, headers: &mut HeaderMap) -> Result<(), Failure> {
+fn authorize(auth: &Auth, url: &mut Url, headers: &mut HeaderMap) -> Result<(), TriggerError> {
     match auth {
         Auth::Basic { username, password } => {
             let login = basic(&username.value, &password.value);
@@ -259,18 +259,21 @@ pub(super) fn basic(username: &str, password: &str) -> String {
     format!("Basic {login}")
 }
 
-fn header_name(name: &str) -> Result<HeaderName, Failure> {
-    HeaderName::from_bytes(name.as_bytes())
-        .map_err(|_| Failure::invalid(format!("`{name}` is not a header name; correct it in the trigger")))
-}
-
-fn header_value(name: &str, value: &str) -> Result<HeaderValue, Failure> {
-    HeaderValue::from_str(value).or_else(|_| HeaderValue::from_bytes(value.as_bytes())).map_err(|_| {
-        Failure::invalid(format!("the value of header `{name}` has characters that a header cannot carry"))
+fn header_name(name: &str) -> Result<HeaderName, TriggerError> {
+    HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+        TriggerError::invalid(format!("`{name}` is not a header name; correct it in the trigger"))
     })
 }
 
-fn secret(name: &str, value: &str) -> Result<HeaderValue, Failure> {
+fn header_value(name: &str, value: &str) -> Result<HeaderValue, TriggerError> {
+    HeaderValue::from_str(value).or_else(|_| HeaderValue::from_bytes(value.as_bytes())).map_err(|_| {
+        TriggerError::invalid(format!(
+            "the value of header `{name}` has characters that a header cannot carry"
+        ))
+    })
+}
+
+fn secret(name: &str, value: &str) -> Result<HeaderValue, TriggerError> {
     let mut value = header_value(name, value)?;
     value.set_sensitive(true);
     Ok(value)

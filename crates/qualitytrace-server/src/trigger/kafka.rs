@@ -25,7 +25,7 @@ use qualitytrace_core::definition::trigger::Kafka;
 use qualitytrace_core::run::Reply;
 
 use super::connect::{Gate, Security};
-use super::failure::{Endpoint, Failure, Reason, Role};
+use super::failure::{Endpoint, Reason, Role, TriggerError};
 use super::progress;
 use super::propagation::Context;
 use crate::clock;
@@ -45,14 +45,18 @@ const PORT: u16 = 9092;
 const SETTING: &str = "the trigger's `brokerUrls`";
 
 /// Sends the message of a trigger and waits until the broker acknowledges it.
-pub(super) async fn send(message: &Kafka, context: &Context, gate: &Gate) -> Result<Reply, Failure> {
+pub(super) async fn send(message: &Kafka, context: &Context, gate: &Gate) -> Result<Reply, TriggerError> {
     let brokers: Vec<Endpoint> =
         message.broker_urls.iter().map(|url| endpoint(&url.value)).collect::<Result<_, _>>()?;
     let Some(first) = brokers.first() else {
-        return Err(Failure::invalid("the trigger names no broker; write host:port under its `brokerUrls`"));
+        return Err(TriggerError::invalid(
+            "the trigger names no broker; write host:port under its `brokerUrls`",
+        ));
     };
     if message.topic.is_empty() {
-        return Err(Failure::invalid("the trigger names no topic; write its name as the trigger's `topic`"));
+        return Err(TriggerError::invalid(
+            "the trigger names no topic; write its name as the trigger's `topic`",
+        ));
     }
     let timeout = message.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
     let sent = progress::within(timeout, first, deliver(message, context, &brokers, timeout, gate)).await;
@@ -68,7 +72,7 @@ async fn deliver(
     brokers: &[Endpoint],
     timeout: Duration,
     gate: &Gate,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, TriggerError> {
     let security = if message.tls.is_some() || message.ssl_verification {
         Security::Tls(gate.certificates(message.tls.as_ref(), message.ssl_verification))
     } else {
@@ -84,11 +88,11 @@ async fn deliver(
         let cluster = metadata(&mut broker, &message.topic.value).await?;
         let (partition, leader) = match target(&cluster, message, &broker.endpoint) {
             Ok(target) => target,
-            Err(Refusal::Passing(failure)) => {
+            Err(ProduceError::Passing(failure)) => {
                 last = Some(failure);
                 continue;
             }
-            Err(Refusal::Final(failure)) => return Err(failure),
+            Err(ProduceError::Final(failure)) => return Err(failure),
         };
         if leader != broker.endpoint {
             let named_by = broker.endpoint;
@@ -98,8 +102,8 @@ async fn deliver(
         }
         match produce(&mut broker, message, partition, records.clone()).await? {
             Ok(offset) => return Ok(Reply::Kafka { partition, offset }),
-            Err(Refusal::Passing(failure)) => last = Some(failure),
-            Err(Refusal::Final(failure)) => return Err(failure),
+            Err(ProduceError::Passing(failure)) => last = Some(failure),
+            Err(ProduceError::Final(failure)) => return Err(failure),
         }
     }
     Err(last.unwrap_or_else(|| broker.odd("it never says what became of the message")))
@@ -113,9 +117,9 @@ async fn any_of(
     security: &Security,
     timeout: Duration,
     gate: &Gate,
-) -> Result<Broker, Failure> {
+) -> Result<Broker, TriggerError> {
     let Some((last, others)) = brokers.split_last() else {
-        return Err(Failure::invalid("the trigger names no broker"));
+        return Err(TriggerError::invalid("the trigger names no broker"));
     };
     let connect = |endpoint| Broker::connect(endpoint, security, message.authentication.as_ref(), gate);
     let share = timeout / u32::try_from(brokers.len()).unwrap_or(u32::MAX);
@@ -128,23 +132,23 @@ async fn any_of(
 }
 
 /// Adds which broker advertised an address that the user did not write.
-fn advertised(failure: &Failure, named_by: &Endpoint) -> Failure {
+fn advertised(failure: &TriggerError, named_by: &Endpoint) -> TriggerError {
     let message = format!(
         "{}; the broker at {named_by} names this address: check its `advertised.listeners`",
         failure.message
     );
-    Failure { message, ..failure.clone() }
+    TriggerError { message, ..failure.clone() }
 }
 
 /// Why a broker does not accept a message.
-enum Refusal {
+enum ProduceError {
     /// It may be accepted soon.
-    Passing(Failure),
+    Passing(TriggerError),
     /// It will never be accepted.
-    Final(Failure),
+    Final(TriggerError),
 }
 
-async fn metadata(broker: &mut Broker, topic: &str) -> Result<MetadataResponse, Failure> {
+async fn metadata(broker: &mut Broker, topic: &str) -> Result<MetadataResponse, TriggerError> {
     let topic = MetadataRequestTopic::default().with_name(Some(name(topic)));
     let request =
         MetadataRequest::default().with_topics(Some(vec![topic])).with_allow_auto_topic_creation(true);
@@ -152,7 +156,11 @@ async fn metadata(broker: &mut Broker, topic: &str) -> Result<MetadataResponse, 
 }
 
 /// Returns the partition for the message, and its leader.
-fn target(cluster: &MetadataResponse, message: &Kafka, asked: &Endpoint) -> Result<(i32, Endpoint), Refusal> {
+fn target(
+    cluster: &MetadataResponse,
+    message: &Kafka,
+    asked: &Endpoint,
+) -> Result<(i32, Endpoint), ProduceError> {
     let topic = cluster.topics.first().cloned().unwrap_or_else(MetadataResponseTopic::default);
     refused(topic.error_code, message, asked)?;
     let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
@@ -177,7 +185,7 @@ async fn produce(
     message: &Kafka,
     partition: i32,
     records: Bytes,
-) -> Result<Result<i64, Refusal>, Failure> {
+) -> Result<Result<i64, ProduceError>, TriggerError> {
     let data = PartitionProduceData::default().with_index(partition).with_records(Some(records));
     let topic =
         TopicProduceData::default().with_name(name(&message.topic.value)).with_partition_data(vec![data]);
@@ -193,8 +201,8 @@ async fn produce(
     };
     let refused = refused(answer.error_code, message, &broker.endpoint).map_err(|refusal| match refusal {
         // The record is in the log of the leader. Sent again, it would be there twice.
-        Refusal::Passing(failure) if is_appended(answer.error_code) => {
-            Refusal::Final(failure.and("; the message may have been stored, so it is not sent again"))
+        ProduceError::Passing(failure) if is_appended(answer.error_code) => {
+            ProduceError::Final(failure.and("; the message may have been stored, so it is not sent again"))
         }
         refusal => refusal,
     });
@@ -209,33 +217,37 @@ fn is_appended(code: i16) -> bool {
 }
 
 /// Maps the error code of a broker to a refusal.
-fn refused(code: i16, message: &Kafka, endpoint: &Endpoint) -> Result<(), Refusal> {
+fn refused(code: i16, message: &Kafka, endpoint: &Endpoint) -> Result<(), ProduceError> {
     let Some(error) = ResponseError::try_from_code(code) else { return Ok(()) };
     let topic = &message.topic.value;
-    let at = |reason: Reason, cause: String| Failure::at(endpoint, reason, &cause);
+    let at = |reason: Reason, cause: String| TriggerError::at(endpoint, reason, &cause);
     Err(match error {
-        ResponseError::UnknownTopicOrPartition => Refusal::Passing(at(
+        ResponseError::UnknownTopicOrPartition => ProduceError::Passing(at(
             Reason::Missing,
             format!(
                 "there is no topic `{topic}`, and it makes none by itself; create it or correct the `topic`"
             ),
         )),
-        ResponseError::LeaderNotAvailable | ResponseError::NotLeaderOrFollower => {
-            Refusal::Passing(at(Reason::Missing, format!("the topic `{topic}` has no leader at the moment")))
-        }
+        ResponseError::LeaderNotAvailable | ResponseError::NotLeaderOrFollower => ProduceError::Passing(at(
+            Reason::Missing,
+            format!("the topic `{topic}` has no leader at the moment"),
+        )),
         ResponseError::TopicAuthorizationFailed | ResponseError::ClusterAuthorizationFailed => {
-            Refusal::Final(at(Reason::Credentials, format!("the user may not write to the topic `{topic}`")))
+            ProduceError::Final(at(
+                Reason::Credentials,
+                format!("the user may not write to the topic `{topic}`"),
+            ))
         }
         ResponseError::InvalidTopicException
         | ResponseError::MessageTooLarge
         | ResponseError::RecordListTooLarge
         | ResponseError::InvalidRecord => {
-            Refusal::Final(at(Reason::Invalid, format!("the broker refuses it for `{topic}`: {error}")))
+            ProduceError::Final(at(Reason::Invalid, format!("the broker refuses it for `{topic}`: {error}")))
         }
         other if other.is_retriable() => {
-            Refusal::Passing(at(Reason::Unreachable, format!("the broker answers: {other}")))
+            ProduceError::Passing(at(Reason::Unreachable, format!("the broker answers: {other}")))
         }
-        other => Refusal::Final(at(Reason::Protocol, format!("the broker answers: {other}"))),
+        other => ProduceError::Final(at(Reason::Protocol, format!("the broker answers: {other}"))),
     })
 }
 
@@ -247,7 +259,7 @@ fn partition(key: &[u8], count: i32) -> i32 {
 }
 
 /// Encodes the message as a batch of one record.
-fn records(message: &Kafka, context: &Context) -> Result<Bytes, Failure> {
+fn records(message: &Kafka, context: &Context) -> Result<Bytes, TriggerError> {
     let mut headers: IndexMap<StrBytes, Option<Bytes>> = IndexMap::new();
     for header in message.headers.iter().filter(|header| !header.key.is_empty()) {
         let value = Bytes::from(header.value.value.clone());
@@ -273,8 +285,9 @@ fn records(message: &Kafka, context: &Context) -> Result<Bytes, Failure> {
     };
     let mut bytes = bytes::BytesMut::new();
     let options = RecordEncodeOptions { version: 2, compression: Compression::None };
-    RecordBatchEncoder::encode(&mut bytes, [&record], &options)
-        .map_err(|error| Failure::invalid(format!("the message cannot be put into a record: {error}")))?;
+    RecordBatchEncoder::encode(&mut bytes, [&record], &options).map_err(|error| {
+        TriggerError::invalid(format!("the message cannot be put into a record: {error}"))
+    })?;
     Ok(bytes.freeze())
 }
 
@@ -283,9 +296,10 @@ fn name(topic: &str) -> TopicName {
 }
 
 /// Parses host and port of a broker; a scheme is ignored.
-fn endpoint(text: &str) -> Result<Endpoint, Failure> {
-    let wrong =
-        || Failure::invalid(format!("`{text}` is no broker; write the trigger's `brokerUrls` as host:port"));
+fn endpoint(text: &str) -> Result<Endpoint, TriggerError> {
+    let wrong = || {
+        TriggerError::invalid(format!("`{text}` is no broker; write the trigger's `brokerUrls` as host:port"))
+    };
     let address = text.trim();
     let address = address.split_once("://").map_or(address, |(_, address)| address);
     let authority: http::uri::Authority = address.trim_end_matches('/').parse().map_err(|_| wrong())?;

@@ -9,9 +9,9 @@ use qualitytrace_core::run::Reply;
 use tokio::process::Command;
 
 use super::exec;
-use super::failure::{Failure, Reason};
+use super::failure::{Reason, TriggerError};
 use super::propagation::Context;
-use crate::private;
+use crate::private_files;
 
 /// The npm package that runs a script.
 const ENGINE: &str = "@tracetest/playwright-engine";
@@ -26,10 +26,10 @@ pub(super) async fn send(
     trigger: &PlaywrightEngine,
     context: &Context,
     reply_bytes: u64,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, TriggerError> {
     let npx = ["node", "npx"].map(program);
     let [Some(_), Some(npx)] = npx else {
-        return Err(Failure::unsupported(
+        return Err(TriggerError::unsupported(
             "a trigger of type `playwrightengine` needs Node, and this machine has no `node` and `npx` on its PATH; \
              install Node where the server runs",
         ));
@@ -43,7 +43,7 @@ pub(super) async fn send(
         .args(["--url", &trigger.target.value, "--method", &trigger.method.value]);
     match exec::run(command, ENGINE, TIMEOUT, reply_bytes).await? {
         Reply::Exec { code, stdout, stderr, .. } if code != 0 => {
-            Err(Failure::told(Reason::Invalid, complaint(code, &format!("{stdout}{stderr}"))))
+            Err(TriggerError::told(Reason::Invalid, complaint(code, &format!("{stdout}{stderr}"))))
         }
         reply => Ok(reply),
     }
@@ -70,12 +70,13 @@ fn program(name: &str) -> Option<PathBuf> {
 struct Script(PathBuf);
 
 impl Script {
-    fn write(text: &str, context: &Context) -> Result<Self, Failure> {
+    fn write(text: &str, context: &Context) -> Result<Self, TriggerError> {
         let script = Self(std::env::temp_dir().join(format!("{}-{}-script.js", context.trace, context.span)));
         // Only the owner may read it: secrets have been put into it.
-        let written = private::file(&script.0).and_then(|mut file| file.write_all(text.as_bytes()));
-        written
-            .map_err(|error| Failure::invalid(format!("the script cannot be put into a file: {error}")))?;
+        let written = private_files::file(&script.0).and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| {
+            TriggerError::invalid(format!("the script cannot be put into a file: {error}"))
+        })?;
         Ok(script)
     }
 }

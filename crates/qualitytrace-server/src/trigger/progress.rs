@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use super::failure::{Endpoint, Failure, Reason};
+use super::failure::{Endpoint, Reason, TriggerError};
 
 tokio::task_local! {
     static PROGRESS: RefCell<Progress>;
@@ -28,8 +28,8 @@ enum Stage {
 pub(super) fn within<T>(
     time: Duration,
     endpoint: &Endpoint,
-    work: impl Future<Output = Result<T, Failure>> + Send,
-) -> impl Future<Output = Result<T, Failure>> + Send {
+    work: impl Future<Output = Result<T, TriggerError>> + Send,
+) -> impl Future<Output = Result<T, TriggerError>> + Send {
     let beginning = Progress { endpoint: endpoint.clone(), proxy: None, stage: Stage::Asking };
     let work = Box::pin(work);
     let limited = async move {
@@ -64,7 +64,7 @@ fn note(change: impl FnOnce(&mut Progress)) {
 
 impl Progress {
     /// Describes the timeout.
-    fn late(&self) -> Failure {
+    fn late(&self) -> TriggerError {
         let whom = self.proxy.as_ref().unwrap_or(&self.endpoint);
         let behind = match &self.proxy {
             Some(_) => format!("check whether the proxy reaches {}, or ", self.endpoint),
@@ -78,23 +78,23 @@ impl Progress {
                     "the handshake with {} did not end in time; check that it speaks TLS, or {behind}{raise}",
                     whom.named()
                 );
-                Failure { targets_localhost: true, ..Failure::told(Reason::Timeout, message) }
+                TriggerError { targets_localhost: true, ..TriggerError::told(Reason::Timeout, message) }
             }
             Stage::Connecting => {
                 let cause = format!(
                     "no connection came about in time; check {} and what lies between, or {behind}{raise}",
                     whom.setting
                 );
-                Failure::at(whom, Reason::Unreachable, &cause)
+                TriggerError::at(whom, Reason::Unreachable, &cause)
             }
-            Stage::Asking => Failure::at(whom, Reason::Timeout, &format!("{behind}{raise}")),
+            Stage::Asking => TriggerError::at(whom, Reason::Timeout, &format!("{behind}{raise}")),
             Stage::Answering => {
                 let message = format!(
                     "the answer of {} was not complete in time: it began, but did not end; {raise}",
                     whom.named()
                 );
                 let targets_localhost = whom.is_localhost();
-                Failure { targets_localhost, ..Failure::told(Reason::Timeout, message) }
+                TriggerError { targets_localhost, ..TriggerError::told(Reason::Timeout, message) }
             }
         }
     }

@@ -395,8 +395,8 @@ impl From<Reply> for run::Reply {
     }
 }
 
-impl From<&trigger::Failure> for RunEventKind {
-    fn from(failure: &trigger::Failure) -> Self {
+impl From<&trigger::TriggerError> for RunEventKind {
+    fn from(failure: &trigger::TriggerError) -> Self {
         Self::TriggerFailed {
             reason: failure.reason.as_str().to_owned(),
             message: failure.message.clone(),
@@ -465,7 +465,7 @@ impl RunEventKind {
     }
 
     /// A wait that the user ended.
-    pub fn wait_skipped(ended: &wait::Ended) -> Self {
+    pub fn wait_skipped(ended: &wait::WaitEnd) -> Self {
         let debts = ended.debts.iter();
         Self::WaitSkipped {
             expected: expected(debts.clone()),
@@ -474,7 +474,7 @@ impl RunEventKind {
     }
 
     /// The end of a wait.
-    pub fn wait_ended(ended: &wait::Ended, progress: &wait::Progress) -> Self {
+    pub fn wait_ended(ended: &wait::WaitEnd, progress: &wait::Progress) -> Self {
         let unnamed = (ended.unnamed_debts > 0).then(|| format!("and {} more", ended.unnamed_debts));
         let told = |is_told: fn(&wait::Pending) -> bool| ended.debts.iter().filter(move |debt| is_told(debt));
         let debts = told(|debt| !matches!(debt, wait::Pending::First | wait::Pending::Spec { .. }));

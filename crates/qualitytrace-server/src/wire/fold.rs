@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use qualitytrace_core::gates::Gate;
 use qualitytrace_core::run::State;
-use qualitytrace_core::series::Ended;
+use qualitytrace_core::series::RunEnding;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace;
 use serde_json::{Map, Value};
@@ -232,14 +232,14 @@ impl AnalyzerGates {
 }
 
 /// Decides how a run ended, by its state, its gates and the outcome of its specs.
-pub fn ended(state: State, gates: &Gates, specs: Option<Outcome>) -> Ended {
+pub fn ended(state: State, gates: &Gates, specs: Option<Outcome>) -> RunEnding {
     match (state, specs) {
-        (State::Stopped, _) => Ended::Stopped,
-        (State::Failed, _) => Ended::Interrupted,
-        (State::Finished, Some(_)) if gates.passed => Ended::Passed,
-        (State::Finished, Some(Outcome::Inconclusive)) => Ended::Inconclusive,
-        (State::Finished, Some(_)) if gates.is_inconclusive() => Ended::Inconclusive,
-        (State::Finished, Some(_)) => Ended::Failed,
-        _ => Ended::Broken,
+        (State::Stopped, _) => RunEnding::Stopped,
+        (State::Failed, _) => RunEnding::Interrupted,
+        (State::Finished, Some(_)) if gates.passed => RunEnding::Passed,
+        (State::Finished, Some(Outcome::Inconclusive)) => RunEnding::Inconclusive,
+        (State::Finished, Some(_)) if gates.is_inconclusive() => RunEnding::Inconclusive,
+        (State::Finished, Some(_)) => RunEnding::Failed,
+        _ => RunEnding::Broken,
     }
 }

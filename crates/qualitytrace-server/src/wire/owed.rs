@@ -12,7 +12,7 @@ use crate::redact::Redactor;
 /// What a run owes. Times are nanoseconds since the epoch, as texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Owed {
+pub struct WaitStatus {
     /// `owed`.
     what: &'static str,
     /// When this was so.
@@ -20,7 +20,7 @@ pub struct Owed {
     /// The number of spans that have arrived.
     spans: usize,
     /// What is pending, the most telling first.
-    debts: Vec<Debt>,
+    debts: Vec<PendingItem>,
     /// How many more debts there are.
     unnamed_debts: usize,
     /// The specs, as far as they can be told now.
@@ -36,7 +36,7 @@ pub struct Owed {
 /// Something that is still to come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Debt {
+pub struct PendingItem {
     /// `root`, `parent`, `caller`, `answer`, `shape`, `spec`, `first` or `quiet`.
     kind: &'static str,
     /// The sentence for people.
@@ -77,7 +77,7 @@ pub enum EarlyOutcome {
 /// When each debt was first seen, by its sentence.
 pub type FirstSeen = HashMap<String, Timestamp>;
 
-impl Owed {
+impl WaitStatus {
     /// Describes what a run owes, with secrets redacted.
     pub(crate) fn of(
         forecast: &Forecast,
@@ -86,13 +86,13 @@ impl Owed {
         redactor: &Redactor,
         now: Timestamp,
     ) -> Self {
-        let debts: Vec<Debt> = forecast
+        let debts: Vec<PendingItem> = forecast
             .debts
             .iter()
             .map(|due| {
                 let text = redactor.text(&due.debt.to_string()).into_owned();
                 let since = *first_seen.entry(text.clone()).or_insert(now);
-                Debt {
+                PendingItem {
                     kind: due.debt.kind(),
                     span_id: due.debt.span().map(|id| id.to_string()),
                     since: nanos(since),

@@ -1,6 +1,6 @@
 //! A series: several runs of one test, started together.
 
-use qualitytrace_core::series::{self, Attempts, Ended};
+use qualitytrace_core::series::{self, Attempts, RunEnding};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -69,13 +69,13 @@ impl Outcome {
 
 impl Outcome {
     /// Converts it to the outcome of a run.
-    pub const fn of_run(self) -> Ended {
+    pub const fn of_run(self) -> RunEnding {
         match self {
-            Self::Passed => Ended::Passed,
-            Self::Failed => Ended::Failed,
-            Self::Inconclusive => Ended::Inconclusive,
-            Self::Stopped => Ended::Stopped,
-            Self::Broken | Self::Flaky => Ended::Broken,
+            Self::Passed => RunEnding::Passed,
+            Self::Failed => RunEnding::Failed,
+            Self::Inconclusive => RunEnding::Inconclusive,
+            Self::Stopped => RunEnding::Stopped,
+            Self::Broken | Self::Flaky => RunEnding::Broken,
         }
     }
 
@@ -92,14 +92,14 @@ impl Outcome {
     }
 }
 
-impl From<Ended> for Outcome {
-    fn from(ended: Ended) -> Self {
+impl From<RunEnding> for Outcome {
+    fn from(ended: RunEnding) -> Self {
         match ended {
-            Ended::Passed => Self::Passed,
-            Ended::Failed => Self::Failed,
-            Ended::Inconclusive | Ended::Interrupted => Self::Inconclusive,
-            Ended::Broken => Self::Broken,
-            Ended::Stopped => Self::Stopped,
+            RunEnding::Passed => Self::Passed,
+            RunEnding::Failed => Self::Failed,
+            RunEnding::Inconclusive | RunEnding::Interrupted => Self::Inconclusive,
+            RunEnding::Broken => Self::Broken,
+            RunEnding::Stopped => Self::Stopped,
         }
     }
 }

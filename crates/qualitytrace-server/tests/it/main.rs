@@ -6,16 +6,17 @@
 )]
 
 mod access;
-mod across;
 mod adversary;
+mod all_runs;
 mod api;
-mod away;
 mod browser;
 mod codings;
 mod columns;
 mod compare;
 mod conformance;
 mod data_stores;
+mod database_errors;
+mod database_outage;
 mod databases;
 mod description;
 mod edits;
@@ -27,13 +28,11 @@ mod language;
 mod malformed;
 mod memory;
 mod odd_clients;
-mod opening;
 mod origin;
 mod otlp;
 mod owed;
 mod page;
 mod parameters;
-mod poison;
 mod prompt;
 mod queue;
 mod register;
@@ -42,12 +41,13 @@ mod requests;
 mod runs;
 mod safety;
 mod secrets;
-mod shown;
 mod stopping;
 mod store;
+mod stored_by_older_versions;
 mod stress;
 mod suites;
 mod trace_files;
+mod trace_formats;
 mod triggers;
 
 /// An HTTP client whose requests, event streams included, end with the deadline of every wait.

@@ -23,7 +23,7 @@ use qualitytrace_core::lang::{Generator, resolve_text};
 use qualitytrace_core::run::Reply;
 use qualitytrace_server::clock;
 use qualitytrace_server::limits::Limits;
-use qualitytrace_server::trigger::{Context, Failure, Triggers};
+use qualitytrace_server::trigger::{Context, TriggerError, Triggers};
 
 const TRACE: &str = "5b8efff798038103d269b633813fc60c";
 const SPAN: &str = "eee19b7ec3c1b174";
@@ -53,11 +53,11 @@ fn test(source: &str, format: Format) -> Test {
     }
 }
 
-async fn send(trigger: &Trigger) -> Result<Reply, Failure> {
+async fn send(trigger: &Trigger) -> Result<Reply, TriggerError> {
     send_within(trigger, &Limits::default()).await
 }
 
-async fn send_within(trigger: &Trigger, limits: &Limits) -> Result<Reply, Failure> {
+async fn send_within(trigger: &Trigger, limits: &Limits) -> Result<Reply, TriggerError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     Triggers::new(limits).send(trigger, &context()).await
 }

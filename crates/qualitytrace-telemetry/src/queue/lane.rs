@@ -11,7 +11,7 @@ use crate::{config::Limits, item::Item};
 
 /// The conditions under which a batch closes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Due {
+pub(crate) struct BatchConditions {
     pub(crate) items: usize,
     pub(crate) bytes: usize,
     pub(crate) throttle: Duration,
@@ -74,14 +74,14 @@ impl Lane {
     }
 
     /// The time at which the next batch of new items closes.
-    pub(super) fn due_at(&self, due: Due) -> Option<Instant> {
+    pub(super) fn due_at(&self, due: BatchConditions) -> Option<Instant> {
         let oldest = self.oldest.filter(|_| self.waiting_items > 0)?;
         let full = self.waiting_items >= due.items as u64 || self.waiting_bytes >= due.bytes as u64;
         Some(if full || due.flush { oldest } else { oldest + due.throttle })
     }
 
     /// Takes a batch from the memory.
-    pub(super) fn read_memory(&mut self, due: Due) -> Vec<Item> {
+    pub(super) fn read_memory(&mut self, due: BatchConditions) -> Vec<Item> {
         let (mut count, mut bytes) = (0, 0);
         for item in &self.memory {
             bytes += item.size();

@@ -32,7 +32,7 @@ pub(crate) struct Position;
 
 /// Records that were taken; never constructed.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct SpooledRecords {
     pub(crate) start: Position,
     pub(crate) items: Vec<Item>,
     pub(crate) resource: Option<Bytes>,
@@ -67,7 +67,7 @@ impl Spool {
         match self.0 {}
     }
 
-    pub(crate) fn take(&self, _: Signal, _: usize, _: usize) -> (Option<Taken>, [u64; 3]) {
+    pub(crate) fn take(&self, _: Signal, _: usize, _: usize) -> (Option<SpooledRecords>, [u64; 3]) {
         match self.0 {}
     }
 

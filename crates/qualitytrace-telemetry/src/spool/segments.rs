@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    Cursors, Damage, Position, SpoolError, Taken, count, record,
+    Cursors, Damage, Position, SpoolError, SpooledRecords, count, record,
     recovery::{self, Scan},
 };
 use crate::{config::Signal, item::Item};
@@ -266,7 +266,12 @@ impl Inner {
     }
 
     /// Takes the next records of a signal.
-    pub(super) fn take(&mut self, signal: Signal, limit: Limit, damaged: &mut [u64; 3]) -> Option<Taken> {
+    pub(super) fn take(
+        &mut self,
+        signal: Signal,
+        limit: Limit,
+        damaged: &mut [u64; 3],
+    ) -> Option<SpooledRecords> {
         loop {
             self.advance(signal);
             let start = self.readers[signal as usize].at;
@@ -288,7 +293,7 @@ impl Inner {
                     // Otherwise there were only records of other signals.
                     if !items.is_empty() {
                         self.readers[signal as usize].outstanding.insert(start);
-                        return Some(Taken { start, items, resource });
+                        return Some(SpooledRecords { start, items, resource });
                     }
                 }
                 Err(fault) => {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use qualitytrace_core::series::{self, Attempts, Ended, Next};
+use qualitytrace_core::series::{self, Attempts, Next, RunEnding};
 use qualitytrace_core::wait::CONFIRM;
 use qualitytrace_server::wire;
 use tokio::time::Instant;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::follow::{RunContext, SeriesEnd};
 use super::interrupt::Interrupt;
 use crate::client::Client;
-use crate::report::{Ending, Outcome, TestReport};
+use crate::report::{Outcome, TestEnding, TestReport};
 
 /// How often a failure is checked again while it is being confirmed.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(250);
@@ -20,7 +20,7 @@ const CONFIRM_INTERVAL: Duration = Duration::from_millis(250);
 /// Checks the verdict of a test again: once, or, if it failed because spans are missing, until they are known to be
 /// absent, and no later than `until`. A verdict that late spans have changed is shown.
 pub(super) async fn confirmed(context: RunContext<'_>, report: TestReport, until: Instant) -> TestReport {
-    if !matches!(report.ending, Ending::Judged(_)) && !report.has_no_trace {
+    if !matches!(report.ending, TestEnding::Judged(_)) && !report.has_no_trace {
         return report;
     }
     // If the server no longer answers, the earlier verdict stays.
@@ -141,7 +141,7 @@ fn outcome(SeriesEnd { attempts, outcome }: SeriesEnd, runs: &[TestReport]) -> O
 
 /// The outcome of a series that is over. When late spans took a pass from it, there may be a retry left, which is not
 /// made any more: the repetition then counts as lost. When they gave it one, there may be a run too many, which counts.
-fn of_series(attempts: Attempts, ended: &[Ended]) -> Outcome {
+fn of_series(attempts: Attempts, ended: &[RunEnding]) -> Outcome {
     let as_it_is = Attempts::default();
     let done = [attempts, as_it_is].into_iter().find_map(|attempts| match series::next(attempts, ended) {
         Next::Done(outcome) => Some(outcome),
@@ -149,17 +149,17 @@ fn of_series(attempts: Attempts, ended: &[Ended]) -> Outcome {
     });
     let done = done.unwrap_or(series::Outcome::Failed);
     let is_recovered = done == series::Outcome::Flaky { recovered: true };
-    Outcome::of(done.into(), is_recovered && ended.last() == Some(&Ended::Passed))
+    Outcome::of(done.into(), is_recovered && ended.last() == Some(&RunEnding::Passed))
 }
 
 /// The outcome of one run of a series.
-fn ended(outcome: Outcome) -> Ended {
+fn ended(outcome: Outcome) -> RunEnding {
     match outcome {
-        Outcome::Passed => Ended::Passed,
-        Outcome::Failed => Ended::Failed,
-        Outcome::Inconclusive => Ended::Inconclusive,
-        Outcome::Stopped => Ended::Stopped,
-        Outcome::Broken | Outcome::Flaky { .. } | Outcome::Unknown | Outcome::Skipped => Ended::Broken,
+        Outcome::Passed => RunEnding::Passed,
+        Outcome::Failed => RunEnding::Failed,
+        Outcome::Inconclusive => RunEnding::Inconclusive,
+        Outcome::Stopped => RunEnding::Stopped,
+        Outcome::Broken | Outcome::Flaky { .. } | Outcome::Unknown | Outcome::Skipped => RunEnding::Broken,
     }
 }
 
@@ -167,7 +167,7 @@ fn ended(outcome: Outcome) -> Ended {
 /// trace was incomplete when it was judged, and the absence of the rest is not proven. Of the runs that are inconclusive,
 /// those that lack nothing but what specs ask for.
 fn rests_on_absence(run: &TestReport) -> bool {
-    let Ending::Judged(verdict) = &run.ending else { return run.has_no_trace };
+    let TestEnding::Judged(verdict) = &run.ending else { return run.has_no_trace };
     let lacking = match run.outcome {
         Outcome::Failed => wire::Outcome::Failed,
         Outcome::Inconclusive if run.debts.is_empty() => wire::Outcome::Inconclusive,
@@ -187,9 +187,9 @@ fn rests_on_absence(run: &TestReport) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Ended::{Broken, Failed, Inconclusive, Passed};
+    use RunEnding::{Broken, Failed, Inconclusive, Passed};
 
-    fn check(retries: u32, repeat: u32, ended: &[Ended], expected: Outcome) {
+    fn check(retries: u32, repeat: u32, ended: &[RunEnding], expected: Outcome) {
         assert_eq!(of_series(Attempts { retries, repeat }, ended), expected, "{ended:?}");
     }
 

@@ -22,7 +22,7 @@ use crate::terminal;
 /// The error for definition files that are missing or hold nothing that can be used; it has an exit code of its own.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct NoDefinition(pub(crate) String);
+pub(crate) struct DefinitionFilesError(pub(crate) String);
 
 /// The name of a project file, without its extension.
 const PROJECT: &str = "qualitytrace";
@@ -186,7 +186,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             }
         }
         if found.len() == before {
-            return Err(NoDefinition(empty).into());
+            return Err(DefinitionFilesError(empty).into());
         }
     }
     // A file may be named directly and through its folder.

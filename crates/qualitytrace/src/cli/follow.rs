@@ -15,7 +15,7 @@ use super::parallel::{TriggerLimit, UnderWay};
 use crate::client::events::StreamItem;
 use crate::client::{Client, RunOptions, StartedRun};
 use crate::report::progress::{Line, LineNumber, Progress};
-use crate::report::{self, Ending, Level, Link, Outcome, TestReport};
+use crate::report::{self, Level, Link, Outcome, TestEnding, TestReport};
 
 /// How a series of runs ended.
 #[derive(Debug, Clone, Copy)]
@@ -97,7 +97,7 @@ impl<'a> RunContext<'a> {
         let is_interrupted = self.interrupt.is_raised();
         let failed = "not begun: a test before it did not pass";
         let ending =
-            Ending::Skipped(if is_interrupted { "interrupted before it began" } else { failed }.into());
+            TestEnding::Skipped(if is_interrupted { "interrupted before it began" } else { failed }.into());
         let report = TestReport { ending, ..TestReport::skipped(name.to_owned(), id) };
         self.progress.ended(tests, &report);
         report
@@ -105,7 +105,7 @@ impl<'a> RunContext<'a> {
 
     /// Reports a test or suite whose result is unknown.
     pub(super) fn without_result(&self, name: &str, id: &str, error: &anyhow::Error) -> TestReport {
-        let (outcome, ending) = (Outcome::Unknown, Ending::Broken(format!("{error:#}")));
+        let (outcome, ending) = (Outcome::Unknown, TestEnding::Broken(format!("{error:#}")));
         let report = TestReport { outcome, ending, ..TestReport::skipped(name.to_owned(), id.to_owned()) };
         self.progress.ended(1, &report);
         report
@@ -178,7 +178,7 @@ async fn steps(
                 let names = (step.title.as_str(), step.test.as_str());
                 let mut report = self::report(context, names, line, &runs, ended, None).await?;
                 if let Some(message) = message {
-                    report.ending = Ending::Broken(report::brief(&message));
+                    report.ending = TestEnding::Broken(report::brief(&message));
                 }
                 report.place(name, step);
                 drop(lines.remove(&at));
@@ -211,7 +211,7 @@ async fn steps(
     if let Some(why) = why.filter(|_| !is_told) {
         let mut report = TestReport::skipped(name.to_owned(), id.to_owned());
         let outcome = if is_of_server { Outcome::Inconclusive } else { Outcome::Broken };
-        (report.outcome, report.ending) = (outcome, Ending::Broken(why));
+        (report.outcome, report.ending) = (outcome, TestEnding::Broken(why));
         // It is about no step, so it counts for none.
         progress.ended(0, &report);
         reports.push(report);

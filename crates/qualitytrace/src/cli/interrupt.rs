@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::Exit;
 use super::serve::stop_signal;
-use super::with;
+use super::system_under_test;
 use crate::terminal;
 
 /// Waits for Ctrl-C, SIGTERM or the end of the terminal.
@@ -55,7 +55,7 @@ impl Interrupt {
             raise.send_replace(true);
             // A closing terminal may send SIGHUP more than once, so that does not count as a second interrupt.
             stop_signal().await;
-            with::kill_all();
+            system_under_test::kill_all();
             terminal::redraw(&[]);
             std::process::exit(Exit::Interrupted.code().into());
         });

@@ -22,7 +22,7 @@ use super::plan::StoredRunnable;
 use super::target::Output;
 use crate::client::answer;
 use crate::client::resources::Form;
-use crate::client::{Client, EndedRun, MissingVariables, RunOptions, StartedRun};
+use crate::client::{Client, EndedRun, MissingVariablesError, RunOptions, StartedRun};
 use crate::report::Outcome;
 use crate::terminal;
 use result::{SuiteResult, TestResult};
@@ -162,7 +162,7 @@ pub(crate) async fn run(
     let interrupt = Interrupt::listen();
     let (mut ended, mut reports) = (Vec::new(), Vec::new());
     for runnable in runnables {
-        if interrupt.is_raised() || (fail_fast && !ended.iter().all(Ended::passed)) {
+        if interrupt.is_raised() || (fail_fast && !ended.iter().all(LegacyResult::passed)) {
             break;
         }
         let run = start(client, runnable, &mut wanted).await?;
@@ -171,7 +171,7 @@ pub(crate) async fn run(
         let result = if runnable.is_suite {
             suite(certainty, &runnable.id, &run, skip_wait).await?
         } else {
-            Ended::Test(test(certainty, &runnable.id, &run, skip_wait).await?)
+            LegacyResult::Test(test(certainty, &runnable.id, &run, skip_wait).await?)
         };
         terminal::out(&result.shown(output)?);
         if junit.is_some() {
@@ -187,7 +187,7 @@ pub(crate) async fn run(
     }
     Ok(if interrupt.is_raised() {
         Exit::Interrupted
-    } else if ended.iter().all(Ended::passed) {
+    } else if ended.iter().all(LegacyResult::passed) {
         Exit::Passed
     } else if ended.iter().all(|ended| ended.passed() || ended.is_inconclusive()) {
         Exit::Inconclusive
@@ -212,7 +212,7 @@ async fn start(
             Ok(run) => return Ok(run),
             Err(error) => error,
         };
-        let Some(missing) = error.downcast_ref::<MissingVariables>() else { return Err(error) };
+        let Some(missing) = error.downcast_ref::<MissingVariablesError>() else { return Err(error) };
         for name in missing.names() {
             match terminal::ask(&format!("Value of the variable {name}"), None) {
                 Some(value) => wanted.variables.push((name.to_owned(), value)),
@@ -224,12 +224,12 @@ async fn start(
 
 /// A result.
 #[derive(Debug)]
-enum Ended {
+enum LegacyResult {
     Test(TestResult),
     Suite(SuiteResult),
 }
 
-impl Ended {
+impl LegacyResult {
     fn shown(&self, output: Output) -> anyhow::Result<String> {
         Ok(match (self, output) {
             (Self::Test(test), Output::Pretty) => format!("{}\n", test.pretty(0)),
@@ -345,7 +345,7 @@ async fn suite(
     id: &str,
     run: &StartedRun,
     skip_wait: bool,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<LegacyResult> {
     let Certainty { client, interrupt, .. } = certainty;
     let (name, _) = definition(client, Kind::TestSuite, id).await?;
     let link = format!("{}/testsuite/{id}/run/{}", client.page(), run.number);
@@ -358,7 +358,7 @@ async fn suite(
         is_running: skip_wait,
     };
     if skip_wait {
-        return Ok(Ended::Suite(result));
+        return Ok(LegacyResult::Suite(result));
     }
     let end = async {
         let ended = steps(certainty, id, run, &mut result).await?;
@@ -370,7 +370,7 @@ async fn suite(
     };
     let followed = interrupt.follow(end, async || client.stop_suite(id, run).await).await;
     followed.with_context(|| client.unfinished_suite(id, run.number))?;
-    Ok(Ended::Suite(result))
+    Ok(LegacyResult::Suite(result))
 }
 
 /// Follows the steps of a suite. Returns the runs of each step of the result, and how they ended.

@@ -11,7 +11,7 @@ use qualitytrace_core::definition::{Format, Resource, Spec, Test, TestSuite, Tex
 
 use super::Exit;
 use super::files::references::{self, step_path};
-use super::files::{self, File, NoDefinition};
+use super::files::{self, DefinitionFilesError, File};
 use super::selection::{self, Candidate};
 use crate::report::{Level, Source, SpecLines, visible};
 use crate::terminal;
@@ -117,7 +117,9 @@ impl Plan {
         }
         plan.files = files;
         if plan.tests.is_empty() && plan.suites.is_empty() {
-            return Err(NoDefinition("the files hold no test; a test has `type: Test`".to_owned()).into());
+            return Err(
+                DefinitionFilesError("the files hold no test; a test has `type: Test`".to_owned()).into()
+            );
         }
         Ok(Some(plan))
     }

@@ -66,14 +66,14 @@ pub(crate) struct Get {
     /// What it is: test, testsuite, variableset, datastore, pollingprofile, analyzer, testrunner, config, demo
     resource: Option<String>,
     #[command(flatten)]
-    which: Which,
+    which: ResourceName,
     #[command(flatten)]
     target: Target,
 }
 
 /// One resource of a kind.
 #[derive(Debug, Args)]
-struct Which {
+struct ResourceName {
     /// Which one: its id, or its name if no other has it
     #[arg(value_name = "NAME")]
     name: Option<String>,
@@ -110,7 +110,7 @@ pub(crate) struct Delete {
     /// What it is: test, testsuite, variableset or demo
     resource: Option<String>,
     #[command(flatten)]
-    which: Which,
+    which: ResourceName,
     #[command(flatten)]
     target: Target,
 }
@@ -120,7 +120,7 @@ pub(crate) struct Export {
     /// What it is: test, testsuite, variableset, datastore, pollingprofile, analyzer, testrunner, config, demo
     resource: Option<String>,
     #[command(flatten)]
-    which: Which,
+    which: ResourceName,
     /// Where to write it
     #[arg(long, short, value_name = "FILE", default_value = "resource.yaml")]
     file: PathBuf,
@@ -256,7 +256,7 @@ async fn export(options: Export, before: Target) -> anyhow::Result<Exit> {
 }
 
 /// The resource of a command.
-fn one(resource: Option<&str>, which: Which) -> anyhow::Result<(Name, Which)> {
+fn one(resource: Option<&str>, which: ResourceName) -> anyhow::Result<(Name, ResourceName)> {
     let mut wrong = Vec::new();
     if which.id.as_ref().or(which.name.as_ref()).is_none_or(String::is_empty) {
         wrong.push("[id] resource id must be provided".to_owned());
@@ -267,7 +267,7 @@ fn one(resource: Option<&str>, which: Which) -> anyhow::Result<(Name, Which)> {
     }
 }
 
-impl Which {
+impl ResourceName {
     /// The id; a name is looked up, unless a resource has it as its id.
     async fn id(self, client: &Client, name: Name) -> anyhow::Result<String> {
         let text = match (self.id, self.name) {

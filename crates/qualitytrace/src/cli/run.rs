@@ -17,8 +17,8 @@ use self::of_project::{Gives, ProjectSettings};
 use self::own_server::{OtlpOptions, own_server};
 use self::windows::Windows;
 use super::Exit;
-use super::beside::{Beside, ChosenSet};
 use super::durations::seconds_or_duration;
+use super::file_settings::{ChosenSet, FileSettings};
 use super::files::{self, File};
 use super::interrupt::Interrupt;
 use super::last_run;
@@ -32,9 +32,9 @@ use super::reports;
 use super::resource;
 use super::selection;
 use super::serve::start_logging;
+use super::system_under_test::{self, System};
 use super::target::{CONNECTION, NamedServer, Output, Target};
 use super::variables::{self, VariableArguments};
-use super::with::{self, System};
 use crate::client::contact::RECONNECT_TIMEOUT;
 use crate::client::{Client, RunOptions};
 use crate::report::{self, Level, Outcome, TestReport};
@@ -50,7 +50,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     legacy: legacy::Flags,
     #[command(flatten)]
-    with: with::Options,
+    with: system_under_test::Options,
     #[command(flatten)]
     otlp: OtlpOptions,
     #[command(flatten)]
@@ -470,7 +470,7 @@ async fn wanted(
     client: &Client,
     is_own: bool,
 ) -> anyhow::Result<RunOptions> {
-    let beside = Beside::of(files)?;
+    let beside = FileSettings::of(files)?;
     let (variable_set, variable_set_id) = match beside.chosen_set(set)? {
         ChosenSet::None => (None, None),
         ChosenSet::Read(set) => (Some(set), None),

@@ -114,7 +114,7 @@ impl Client {
 #[derive(Debug)]
 pub(crate) enum StreamItem<W = wire::RunEventKind> {
     Event(wire::Event<W>),
-    Owed(Owed),
+    Owed(WaitStatus),
 }
 
 impl<W> StreamItem<W> {
@@ -130,10 +130,10 @@ impl<W> StreamItem<W> {
 /// What a run that waits still owes. Times are nanoseconds since the epoch, as texts.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Owed {
+pub(crate) struct WaitStatus {
     at: String,
     pub(crate) spans: usize,
-    pub(crate) debts: Vec<Debt>,
+    pub(crate) debts: Vec<PendingItem>,
     pub(crate) unnamed_debts: usize,
     quiet_until: String,
 }
@@ -141,12 +141,12 @@ pub(crate) struct Owed {
 /// Something that is still to come.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Debt {
+pub(crate) struct PendingItem {
     pub(crate) text: String,
     until: String,
 }
 
-impl Owed {
+impl WaitStatus {
     /// How long the wait for the first debt takes at most if nothing more arrives; without debts, how long the rest of
     /// the wait takes.
     pub(crate) fn left(&self) -> Duration {

@@ -9,7 +9,7 @@ use qualitytrace_server::wire::verdict::Assertion;
 use qualitytrace_server::wire::{Span, Trace};
 
 use super::exchange::Message;
-use super::{Ending, TestReport, problems, visible};
+use super::{TestEnding, TestReport, problems, visible};
 use crate::terminal::{counted, duration};
 
 /// Limit on rows of a waterfall; the rest is counted.
@@ -79,7 +79,7 @@ fn body(text: &mut String, report: &TestReport) {
     for note in &report.notes {
         let _ = writeln!(text, "<p class=\"inconclusive\">{}</p>", html(note));
     }
-    if let Ending::Judged(verdict) = &report.ending {
+    if let TestEnding::Judged(verdict) = &report.ending {
         for spec in &verdict.specs {
             let title = if spec.name.is_empty() { &spec.selector } else { &spec.name };
             for hint in spec.nearest.iter().chain(&spec.advice) {
@@ -126,11 +126,11 @@ fn message(text: &mut String, title: &str, message: &Message) {
 
 fn waterfall(text: &mut String, trace: &Trace, report: &TestReport) {
     let culprits: HashSet<&str> = match &report.ending {
-        Ending::Judged(verdict) => {
+        TestEnding::Judged(verdict) => {
             let assertions = verdict.specs.iter().flat_map(|spec| &spec.assertions);
             assertions.flat_map(Assertion::culprits).filter_map(|result| result.span_id.as_deref()).collect()
         }
-        Ending::Broken(_) | Ending::Skipped(_) => HashSet::new(),
+        TestEnding::Broken(_) | TestEnding::Skipped(_) => HashSet::new(),
     };
     let first = trace.spans.iter().map(|span| span.start).min().unwrap_or(0);
     let last = trace.spans.iter().map(|span| span.end).max().unwrap_or(0);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::exchange::{Exchange, Message};
-use super::{Ending, FailedGate, Link, Outcome, Phases, Source, SpecLines, TestReport};
+use super::{FailedGate, Link, Outcome, Phases, Source, SpecLines, TestEnding, TestReport};
 use crate::client::Flakiness;
 
 /// The version of this format. A field that is added does not change it.
@@ -132,9 +132,9 @@ struct Span {
 impl Test {
     fn of(report: &TestReport) -> Self {
         let (verdict, reason) = match &report.ending {
-            Ending::Judged(verdict) => (Some(verdict.clone()), None),
-            Ending::Broken(why) => (None, Some(why.clone())),
-            Ending::Skipped(why) => (None, Some(why.to_string())),
+            TestEnding::Judged(verdict) => (Some(verdict.clone()), None),
+            TestEnding::Broken(why) => (None, Some(why.clone())),
+            TestEnding::Skipped(why) => (None, Some(why.to_string())),
         };
         let gate = |gate: &FailedGate| GateMessage {
             gate: gate.name.to_owned(),
@@ -183,9 +183,9 @@ impl Test {
         })?;
         let reason = self.reason.unwrap_or_default();
         let ending = match self.verdict {
-            Some(verdict) => Ending::Judged(verdict),
-            None if outcome == Outcome::Skipped => Ending::Skipped(reason.into()),
-            None => Ending::Broken(reason),
+            Some(verdict) => TestEnding::Judged(verdict),
+            None if outcome == Outcome::Skipped => TestEnding::Skipped(reason.into()),
+            None => TestEnding::Broken(reason),
         };
         // A gate that this version does not have cannot be shown under its name.
         let known = |name: &str| Gate::named(name).map(Gate::as_str);

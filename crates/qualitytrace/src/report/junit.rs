@@ -6,7 +6,7 @@ use qualitytrace_server::wire::verdict::{Assertion, SpanResult, Spec};
 use qualitytrace_server::wire::{self, Verdict};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestRerun, TestSuite};
 
-use super::{Ending, Outcome, TestReport, problem, visible};
+use super::{Outcome, TestEnding, TestReport, problem, visible};
 
 /// How many failing spans the message of a case names; the rest is counted.
 const NAMED_CULPRITS: usize = 20;
@@ -143,7 +143,7 @@ fn class(report: &TestReport) -> String {
 fn cases(report: &TestReport) -> Vec<Case> {
     let total = report.phases.total;
     match &report.ending {
-        Ending::Judged(verdict) => {
+        TestEnding::Judged(verdict) => {
             let failed = report.failed_gates.iter().map(|gate| {
                 let kind = if gate.is_open { Kind::Inconclusive } else { Kind::Failure };
                 Case::new(&format!("gate › {}", gate.name), total, Some((kind, gate.message.clone())))
@@ -155,7 +155,7 @@ fn cases(report: &TestReport) -> Vec<Case> {
             let passed = passed.iter().map(|name| Case::new(&format!("gate › {name}"), total, None));
             judged(verdict, total).into_iter().map(Case::not_required).chain(failed).chain(passed).collect()
         }
-        Ending::Broken(why) => {
+        TestEnding::Broken(why) => {
             let is_open = report.outcome == Outcome::Inconclusive;
             let (kind, why) = if is_open {
                 (Kind::Inconclusive, format!("inconclusive: {why}"))
@@ -164,7 +164,7 @@ fn cases(report: &TestReport) -> Vec<Case> {
             };
             vec![Case::new("run", total, Some((kind, why)))]
         }
-        Ending::Skipped(why) => {
+        TestEnding::Skipped(why) => {
             vec![Case::new("run", total, Some((Kind::Skipped, why.to_string())))]
         }
     }

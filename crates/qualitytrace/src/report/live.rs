@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use qualitytrace_server::wire::RunEventKind;
 
 use super::visible;
-use crate::client::events::{Owed, StreamItem};
+use crate::client::events::{StreamItem, WaitStatus};
 use crate::terminal::{columns, counted};
 
 /// How many running tests are shown; the rest is counted.
@@ -68,7 +68,7 @@ impl Stage {
         }
     }
 
-    fn of_owed(owed: &Owed, now: Instant) -> Self {
+    fn of_owed(owed: &WaitStatus, now: Instant) -> Self {
         let others = owed.debts.len().saturating_sub(1) + owed.unnamed_debts;
         let debt = owed.debts.first().map(|debt| (debt.text.clone(), others));
         Self::Waiting { spans: owed.spans, debt, until: now.checked_add(owed.left()) }

@@ -8,7 +8,7 @@ use qualitytrace_server::wire::{self, Verdict};
 
 use super::expectation::{expected, or_nothing};
 use super::shared_errors::SharedErrors;
-use super::{Ending, Exchange, Level, Outcome, Phases, TestReport, problems, visible, waterfall};
+use super::{Exchange, Level, Outcome, Phases, TestEnding, TestReport, problems, visible, waterfall};
 use crate::terminal::{columns, counted, duration, fitting, style};
 
 /// How many different failing results of an assertion are shown; the rest is counted.
@@ -45,7 +45,7 @@ pub(crate) fn test(report: &TestReport, level: Level) -> String {
     let head = format!("{} {name}{}{}", mark(report.outcome), style::strong(total), style::faint(parts));
     line(&mut text, 0, &head);
     match &report.ending {
-        Ending::Broken(why) => {
+        TestEnding::Broken(why) => {
             let is_open = report.outcome == Outcome::Inconclusive;
             line(&mut text, 1, &if is_open { style::unsure(why) } else { style::bad(why) });
             for note in &report.notes {
@@ -53,8 +53,8 @@ pub(crate) fn test(report: &TestReport, level: Level) -> String {
             }
             exchange(&mut text, &report.exchange, level);
         }
-        Ending::Judged(verdict) => judged(&mut text, report, verdict, level),
-        Ending::Skipped(_) => {}
+        TestEnding::Judged(verdict) => judged(&mut text, report, verdict, level),
+        TestEnding::Skipped(_) => {}
     }
     attempts(&mut text, report);
     text
@@ -72,8 +72,8 @@ fn attempts(text: &mut String, report: &TestReport) {
     }
     let runs = report.earlier.len() + 1;
     let last = match &report.ending {
-        Ending::Judged(verdict) => verdict.outcome == wire::Outcome::Passed,
-        Ending::Broken(_) | Ending::Skipped(_) => false,
+        TestEnding::Judged(verdict) => verdict.outcome == wire::Outcome::Passed,
+        TestEnding::Broken(_) | TestEnding::Skipped(_) => false,
     };
     let passed =
         report.earlier.iter().filter(|run| run.outcome == Outcome::Passed).count() + usize::from(last);
@@ -125,8 +125,8 @@ fn numbers(runs: &[&TestReport]) -> String {
 fn findings(run: &TestReport) -> String {
     let mut text = String::new();
     match &run.ending {
-        Ending::Broken(why) => line(&mut text, 2, &style::bad(why)),
-        Ending::Judged(verdict) => {
+        TestEnding::Broken(why) => line(&mut text, 2, &style::bad(why)),
+        TestEnding::Judged(verdict) => {
             let failed = verdict.specs.iter().filter(|spec| spec.outcome != wire::Outcome::Passed);
             let failed: Vec<Spec> = failed.map(|spec| Spec { longest: None, ..spec.clone() }).collect();
             let mut told = Vec::new();
@@ -134,7 +134,7 @@ fn findings(run: &TestReport) -> String {
                 spec(&mut text, failed, &run.exchange, &mut told);
             }
         }
-        Ending::Skipped(_) => {}
+        TestEnding::Skipped(_) => {}
     }
     text
 }

@@ -4,7 +4,7 @@ use qualitytrace_server::wire;
 use qualitytrace_server::wire::verdict::{Assertion, SpanResult, Spec};
 
 use super::expectation::expected;
-use super::{Ending, TestReport};
+use super::{TestEnding, TestReport};
 
 /// How many failing spans of an assertion are named; the rest is counted.
 const NAMED_SPANS: usize = 3;
@@ -30,9 +30,9 @@ impl Problem {
 pub(crate) fn problems(report: &TestReport) -> Vec<Problem> {
     let whole = |message: &str| Problem { place: None, what: String::new(), message: message.to_owned() };
     let verdict = match &report.ending {
-        Ending::Broken(why) => return vec![whole(why)],
-        Ending::Skipped(why) => return vec![whole(why)],
-        Ending::Judged(verdict) => verdict,
+        TestEnding::Broken(why) => return vec![whole(why)],
+        TestEnding::Skipped(why) => return vec![whole(why)],
+        TestEnding::Judged(verdict) => verdict,
     };
     let mut found = Vec::new();
     if report.instead_of_specs.is_none() {

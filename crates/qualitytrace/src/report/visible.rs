@@ -1,6 +1,6 @@
 //! Escapes untrusted texts for a terminal: they cannot end a line, send control codes or change the text direction.
 
-use super::{Ending, FailedGate, TestReport, brief};
+use super::{FailedGate, TestEnding, TestReport, brief};
 use crate::terminal::filter::is_unseen;
 
 /// Escapes control characters, line separators and direction marks.
@@ -28,9 +28,9 @@ pub(super) fn report(report: &TestReport) -> TestReport {
         trace_id: text(&report.trace_id),
         earlier: report.earlier.iter().map(self::report).collect(),
         ending: match &report.ending {
-            Ending::Skipped(why) => Ending::Skipped(text(why).into()),
-            Ending::Judged(verdict) => Ending::Judged(brief::each_text(verdict, text)),
-            Ending::Broken(why) => Ending::Broken(text(why)),
+            TestEnding::Skipped(why) => TestEnding::Skipped(text(why).into()),
+            TestEnding::Judged(verdict) => TestEnding::Judged(brief::each_text(verdict, text)),
+            TestEnding::Broken(why) => TestEnding::Broken(text(why)),
         },
         debts: all(&report.debts),
         undecided: all(&report.undecided),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use tokio::sync::Semaphore;
 
-use crate::busy::{put, start};
+use crate::full_queue::{put, start};
 use crate::late_spans_load::program::Served;
 use crate::{client, program};
 

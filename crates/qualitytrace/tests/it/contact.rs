@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-use crate::busy::Gate;
+use crate::full_queue::Gate;
 use crate::late_spans_load::program::Served;
 use crate::program;
 

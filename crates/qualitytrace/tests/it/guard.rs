@@ -4,7 +4,7 @@ use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::busy::{Gate, put, start};
+use crate::full_queue::{Gate, put, start};
 use crate::reload::{BASE, Bench, signal, write};
 
 const TOKEN: &str = "full-token-0123456789";

@@ -7,7 +7,7 @@ use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::busy::{Gate, put, start};
+use crate::full_queue::{Gate, put, start};
 use crate::late_spans_load::program::Served;
 use crate::program;
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::busy::put;
+use crate::full_queue::put;
 use crate::late_spans_load::program::Served;
 use crate::program;
 

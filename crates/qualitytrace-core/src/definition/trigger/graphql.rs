@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::auth::{self, Auth, AuthSpec};
 use super::files::FileUse;
 use super::header::{self, Header, HeaderSpec};
-use super::tls::{self, Bare, Tls, TlsSpec};
+use super::tls::{self, BareTls, Tls, TlsSpec};
 use crate::definition::period::{self, Period};
 use crate::definition::reader::Reader;
 use crate::definition::shape::{Pairs, is_blank};
@@ -69,7 +69,7 @@ impl Graphql {
 
 pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<Graphql> {
     let mut fields = reader.fields(block, "a GraphQL trigger")?;
-    let (tls, ssl_verification) = tls::security(&mut fields, Bare::Meaningless);
+    let (tls, ssl_verification) = tls::security(&mut fields, BareTls::Meaningless);
     let mut graphql = Graphql {
         url: fields.text("url").unwrap_or_default(),
         headers: header::read(&mut fields, "headers"),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::auth::{self, Auth, AuthSpec};
 use super::files::FileUse;
 use super::header::{self, Header, HeaderSpec};
-use super::tls::{self, Bare, Tls, TlsSpec};
+use super::tls::{self, BareTls, Tls, TlsSpec};
 use crate::definition::period::{self, Period};
 use crate::definition::reader::Reader;
 use crate::definition::shape::{Pairs, is_blank};
@@ -70,7 +70,7 @@ impl Grpc {
 
 pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<Grpc> {
     let mut fields = reader.fields(block, "a gRPC trigger")?;
-    let (tls, ssl_verification) = tls::security(&mut fields, Bare::Allowed);
+    let (tls, ssl_verification) = tls::security(&mut fields, BareTls::Allowed);
     let grpc = Grpc {
         protobuf_file: fields.text("protobufFile").unwrap_or_default(),
         imports: fields.pairs("imports"),

@@ -13,7 +13,7 @@ pub use body::{Body, Part};
 use super::auth::{self, Auth, AuthSpec};
 use super::files::FileUse;
 use super::header::{self, Header, HeaderSpec};
-use super::tls::{self, Bare, Tls, TlsSpec};
+use super::tls::{self, BareTls, Tls, TlsSpec};
 use crate::definition::period::{self, Period};
 use crate::definition::reader::{Fields, Reader};
 use crate::definition::shape::is_blank;
@@ -111,7 +111,7 @@ impl HttpVersion {
 
 pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<Http> {
     let mut fields = reader.fields(block, "an HTTP trigger")?;
-    let (tls, ssl_verification) = tls::security(&mut fields, Bare::Meaningless);
+    let (tls, ssl_verification) = tls::security(&mut fields, BareTls::Meaningless);
     let http = Http {
         url: fields.text("url").unwrap_or_default(),
         method: fields.text("method").unwrap_or_default(),

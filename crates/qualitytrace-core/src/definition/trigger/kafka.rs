@@ -10,7 +10,7 @@ pub use sasl::{Mechanism, Sasl};
 
 use super::files::FileUse;
 use super::header::{self, Header, HeaderSpec};
-use super::tls::{self, Bare, Tls, TlsSpec};
+use super::tls::{self, BareTls, Tls, TlsSpec};
 use crate::definition::period::{self, Period};
 use crate::definition::reader::Reader;
 use crate::definition::shape::{is_blank, texts};
@@ -70,7 +70,7 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<Kafka> {
         .into_iter()
         .filter_map(|key| fields.get(key))
         .find_map(|node| sasl::read(reader, node));
-    let (tls, ssl_verification) = tls::security(&mut fields, Bare::Allowed);
+    let (tls, ssl_verification) = tls::security(&mut fields, BareTls::Allowed);
     let kafka = Kafka {
         broker_urls: fields.texts("brokerUrls"),
         topic: fields.text("topic").unwrap_or_default(),

@@ -38,7 +38,7 @@ impl Tls {
 
 /// The meaning of `tls: true` without certificates.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bare {
+pub(super) enum BareTls {
     /// Use TLS.
     Allowed,
     /// None: the scheme of the address decides.
@@ -46,7 +46,7 @@ pub(super) enum Bare {
 }
 
 /// Reads `tls` and `sslVerification`, which depend on one another: naming authorities turns verification on.
-pub(super) fn security(fields: &mut Fields<'_, '_>, bare: Bare) -> (Option<Tls>, bool) {
+pub(super) fn security(fields: &mut Fields<'_, '_>, bare: BareTls) -> (Option<Tls>, bool) {
     let verify = fields.get("sslVerification");
     let verification = verify.and_then(|node| fields.reader.flag(node, "`sslVerification`"));
     let tls = tls(fields, bare);
@@ -60,10 +60,10 @@ pub(super) fn security(fields: &mut Fields<'_, '_>, bare: Bare) -> (Option<Tls>,
     (tls, has_authorities || verification.unwrap_or_default())
 }
 
-fn tls(fields: &mut Fields<'_, '_>, bare: Bare) -> Option<Tls> {
+fn tls(fields: &mut Fields<'_, '_>, bare: BareTls) -> Option<Tls> {
     let reader = fields.reader;
     let node = fields.get("tls")?;
-    if bare == Bare::Allowed && matches!(node.shape, Shape::Scalar(_)) {
+    if bare == BareTls::Allowed && matches!(node.shape, Shape::Scalar(_)) {
         return reader.flag(node, "`tls`")?.then(Tls::default);
     }
     let mut fields = reader.fields(node, "`tls`")?;
@@ -80,7 +80,7 @@ fn tls(fields: &mut Fields<'_, '_>, bare: Bare) -> Option<Tls> {
         reader.report(diagnostic.helped("a client's certificate needs its private key"));
     }
     // Without certificates, it adds nothing to the scheme of the address.
-    (bare == Bare::Allowed || tls != Tls::default()).then_some(tls)
+    (bare == BareTls::Allowed || tls != Tls::default()).then_some(tls)
 }
 
 /// Certificates, or `true` when there are none.

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{Context, EvalError, EvalErrorKind, Subject, calculate};
-use crate::lang::ast::{Aggregate, Operator, Over};
+use crate::lang::ast::{Aggregate, AggregateInput, Operator};
 use crate::lang::field::Field;
 use crate::lang::item::Item;
 use crate::lang::select::Query;
@@ -12,22 +12,22 @@ use crate::number;
 pub(super) fn evaluate(
     context: &Context<'_, '_>,
     function: Aggregate,
-    over: &Over,
+    over: &AggregateInput,
 ) -> Result<Item, EvalError> {
     let nowhere = || EvalError::evaluation("there are no spans here to aggregate");
     match over {
-        Over::Own(None) => {
+        AggregateInput::Own(None) => {
             let selection = context.selection.ok_or_else(nowhere)?;
             match function {
                 Aggregate::Count => Ok(size(selection.len())),
                 _ => Err(EvalError::evaluation("say what to aggregate: `sum(attr:...)`")),
             }
         }
-        Over::Own(Some(inner)) => {
+        AggregateInput::Own(Some(inner)) => {
             let selection = context.selection.ok_or_else(nowhere)?;
             over_spans(function, selection, |at| context.evaluate(inner, Subject::Span(at)))
         }
-        Over::Selection { selector, attribute } => {
+        AggregateInput::Selection { selector, attribute } => {
             let scene = context.scene.ok_or_else(nowhere)?;
             let selection = Query::new(selector, context.aliases).run(scene)?;
             let Some(name) = attribute else {

@@ -15,11 +15,11 @@ use crate::value::Value;
 #[derive(Debug)]
 pub(crate) struct Column<'t> {
     field: Field,
-    known: RefCell<Known<'t>>,
+    known: RefCell<ColumnValues<'t>>,
 }
 
 #[derive(Debug)]
-struct Known<'t> {
+struct ColumnValues<'t> {
     /// For each span the index of its value.
     numbers: Vec<u32>,
     values: Vec<FieldValue<'t>>,
@@ -60,7 +60,7 @@ impl<'t> Column<'t> {
     pub(crate) fn new(field: &Field, spans: usize) -> Self {
         Self {
             field: field.clone(),
-            known: RefCell::new(Known {
+            known: RefCell::new(ColumnValues {
                 numbers: vec![UNASKED; spans],
                 values: Vec::new(),
                 by_value: HashMap::new(),
@@ -82,7 +82,7 @@ impl<'t> Column<'t> {
     ) -> Hits {
         let mut known = self.known.borrow_mut();
         known.ask_all_and_sort(&self.field, scene);
-        let Known { values, by_number: Some(by_number), .. } = &*known else {
+        let ColumnValues { values, by_number: Some(by_number), .. } = &*known else {
             return Hits { numbers: Vec::new(), spans: 0 };
         };
         let present = values.iter().map(Some).enumerate();
@@ -142,7 +142,7 @@ impl PositionsByValue {
     }
 }
 
-impl<'t> Known<'t> {
+impl<'t> ColumnValues<'t> {
     fn ask(&mut self, field: &Field, scene: &TraceIndex<'t>, at: usize) -> u32 {
         if self.numbers[at] == UNASKED {
             self.numbers[at] = self.number(field.look(scene, at).map(|(seen, _)| seen));

@@ -2,7 +2,9 @@
 
 use super::Parser;
 use super::trail::{SyntaxChoice, TokenKind};
-use crate::lang::ast::{Aggregate, Comparator, Expr, ExprKind, Filter, Operator, Over, SourceRange};
+use crate::lang::ast::{
+    Aggregate, AggregateInput, Comparator, Expr, ExprKind, Filter, Operator, SourceRange,
+};
 use crate::lang::diagnostic::Diagnostic;
 use crate::lang::print::is_attribute_character;
 use crate::time;
@@ -263,12 +265,12 @@ impl<'s> Parser<'s> {
         self.skip();
         self.want(|| SyntaxChoice::Step);
         let over = if self.cursor.starts_with(")") {
-            Over::Own(None)
+            AggregateInput::Own(None)
         } else if self.at_word("span") {
             let selector = self.deeper(Self::selector)?;
-            Over::Selection { selector, attribute: None }
+            AggregateInput::Selection { selector, attribute: None }
         } else {
-            Over::Own(Some(Box::new(self.expression()?)))
+            AggregateInput::Own(Some(Box::new(self.expression()?)))
         };
         self.skip();
         if !self.eat_token(")", TokenKind::Punctuation) {
@@ -276,7 +278,7 @@ impl<'s> Parser<'s> {
             return None;
         }
         let over = match over {
-            Over::Selection { selector, .. } => {
+            AggregateInput::Selection { selector, .. } => {
                 let dot = self.cursor.at;
                 let attribute = if self.cursor.eat(".") {
                     self.want(|| SyntaxChoice::Attribute);
@@ -286,9 +288,9 @@ impl<'s> Parser<'s> {
                 } else {
                     None
                 };
-                Over::Selection { selector, attribute }
+                AggregateInput::Selection { selector, attribute }
             }
-            over @ Over::Own(_) => over,
+            over @ AggregateInput::Own(_) => over,
         };
         self.beyond(start);
         Some(ExprKind::Aggregate { function, over })

@@ -110,12 +110,12 @@ pub(super) enum TrailMode {
     /// The tokens.
     Tokens(Vec<Token>),
     /// What could stand where the text ends.
-    Ending(Ending),
+    Ending(Continuations),
 }
 
 /// What could stand where a text ends.
 #[derive(Debug, Default)]
-pub(crate) struct Ending {
+pub(crate) struct Continuations {
     /// With the byte at which it would begin: the end, or the beginning of the last word.
     pub(crate) wanted: Vec<(usize, SyntaxChoice)>,
     /// Whether the text ends in a comment.
@@ -132,10 +132,10 @@ impl TrailMode {
         }
     }
 
-    pub(super) fn into_ending(self) -> Ending {
+    pub(super) fn into_ending(self) -> Continuations {
         match self {
             Self::Ending(ending) => ending,
-            Self::Off | Self::Tokens(_) => Ending::default(),
+            Self::Off | Self::Tokens(_) => Continuations::default(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::budget::Budget;
 use crate::lang::ast::{Clause, Comparator, Condition, Literal, Test};
-use crate::lang::field::{Field, FieldValue, Same, TraceIndex};
+use crate::lang::field::{Field, FieldValue, TextComparison, TraceIndex};
 use crate::lang::pattern::Pattern;
 use crate::names;
 use crate::number;
@@ -244,7 +244,7 @@ impl Check {
         }
         match self {
             Self::Text(Comparator::Equal, expected) => {
-                let mut same = Same(Some(expected));
+                let mut same = TextComparison(Some(expected));
                 // Comparing cannot fail.
                 let _ = value.write(&mut same);
                 same.0 == Some("")

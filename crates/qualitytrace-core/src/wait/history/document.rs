@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::register::{Address, ENOUGH_DELIVERIES, Entries, Largest, Register, Service};
 use super::super::shape::{Key, Node, Shape, fold};
-use super::fact::{Answer, Fact, Most, Steady};
+use super::fact::{Answer, Fact, RecentMaximum, Steady};
 use super::{History, MAX_KINDS};
 use crate::trace::SpanKind;
 
@@ -385,7 +385,7 @@ impl RawHistory {
             facts.resize(shape.len(), Fact::default());
             facts[node.index()] = Fact {
                 each: Steady { value: span.each, other: span.each_last },
-                most: Most {
+                most: RecentMaximum {
                     value: span.most,
                     since: span.most_since,
                     runs: span.runs_since,

@@ -15,7 +15,7 @@ pub(in crate::wait) struct Fact {
     /// How many of them every span of the parent's kind has.
     pub(in crate::wait) each: Steady,
     /// How many of them a run has.
-    pub(in crate::wait) most: Most,
+    pub(in crate::wait) most: RecentMaximum,
     /// The number of further runs for which the kind counts as one whose number differs from parent to parent.
     pub(in crate::wait) varies: u32,
     pub(in crate::wait) ends_before_parent: bool,
@@ -36,7 +36,7 @@ pub(in crate::wait) struct Steady {
 
 /// The largest number in the latest runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::wait) struct Most {
+pub(in crate::wait) struct RecentMaximum {
     pub(in crate::wait) value: u32,
     /// The largest number of the runs since the last one that had `value`.
     pub(in crate::wait) since: u32,
@@ -92,7 +92,7 @@ pub(in crate::wait) enum Call {
 impl Fact {
     pub(in crate::wait) const NEW: Self = Self {
         each: Steady { value: 0, other: None },
-        most: Most { value: 0, since: 0, runs: 0, absent: 0, idle: 0 },
+        most: RecentMaximum { value: 0, since: 0, runs: 0, absent: 0, idle: 0 },
         varies: 0,
         ends_before_parent: true,
         answer: Answer::New,
@@ -170,7 +170,7 @@ impl Steady {
     }
 }
 
-impl Most {
+impl RecentMaximum {
     /// Records a run that had no parent for this kind.
     fn rest(&mut self) {
         self.idle = self.idle.saturating_add(1);

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::absence::{Absence, Whose};
+use super::super::absence::{Absence, AffectedServices};
 use super::super::call::CallOutcome;
 use super::super::evidence::Grade;
 use super::super::reach::{Closure, Sender};
 use super::super::shape::Node;
-use super::super::{Undecided, Windows};
+use super::super::{OpenSpec, Windows};
 use super::outlook::{Facts, Outlook};
 use super::{Arrival, Progress};
 use crate::time::Timestamp;
@@ -21,7 +21,7 @@ impl Progress {
     pub(in crate::wait) fn asked_for(
         &self,
         outlook: &mut Outlook,
-        undecided: &[Undecided],
+        undecided: &[OpenSpec],
         facts: Facts<'_>,
     ) -> bool {
         if !self.has_root() || self.missing_parents() > 0 {
@@ -42,7 +42,7 @@ impl Progress {
 
     /// Whether the spans that a spec asks for are known to be absent, as far as the processes of this trace could have made
     /// them.
-    fn is_asked_in_vain(&self, outlook: &mut Outlook, spec: &Undecided, facts: Facts<'_>) -> bool {
+    fn is_asked_in_vain(&self, outlook: &mut Outlook, spec: &OpenSpec, facts: Facts<'_>) -> bool {
         let is_first = self.history.runs() == 0;
         let known = self.due(spec, facts).filter(|_| !is_first);
         outlook.unannounced |= known.is_none();
@@ -53,7 +53,7 @@ impl Progress {
             (Some(by), None) | (None, Some(by)) => by,
             (None, None) if spec.lacks_spans && self.may_work_on(&services, facts) => {
                 let reason = unannounced(&services);
-                outlook.miss(Absence::new(Whose::StillWorking(Arc::new(services)), reason));
+                outlook.miss(Absence::new(AffectedServices::StillWorking(Arc::new(services)), reason));
                 return false;
             }
             // Any service may still send what it selects: it is judged as it stands.
@@ -85,7 +85,8 @@ impl Progress {
         if until > facts.now {
             outlook.decided_at = Some(outlook.decided_at.map_or(until, |at| at.min(until)));
         }
-        outlook.miss(Absence::new(Whose::StillWorking(Arc::new(services)), facts.excuse(&closure)));
+        outlook
+            .miss(Absence::new(AffectedServices::StillWorking(Arc::new(services)), facts.excuse(&closure)));
         false
     }
 
@@ -115,14 +116,14 @@ impl Progress {
 
     /// By when the spans that a spec asks for would have ended: as late as the kinds of which earlier runs had more, or the
     /// first missing kind above them, without which there are none: unless services are reached without a span of the call.
-    fn due(&self, spec: &Undecided, facts: Facts<'_>) -> Option<Timestamp> {
+    fn due(&self, spec: &OpenSpec, facts: Facts<'_>) -> Option<Timestamp> {
         let is_bare = facts.reach.has_bare_edges();
         let first = |node| if is_bare { node } else { self.first_missing(node) };
         self.lacking_kinds(spec).map(|node| self.history.due(first(node), facts.base)).max()
     }
 
     /// The kinds that a spec may ask for and of which earlier runs had more.
-    fn lacking_kinds(&self, spec: &Undecided) -> impl Iterator<Item = Node> {
+    fn lacking_kinds(&self, spec: &OpenSpec) -> impl Iterator<Item = Node> {
         self.history.shape().nodes().filter(|node| {
             let service = self.shape.text(self.shape.key(*node).service);
             let is_its = spec.services.is_empty() || spec.services.contains(service);
@@ -132,7 +133,7 @@ impl Progress {
 
     /// How long to wait for what a spec lacks where all that stands above it is here: it was delivered with what used to end
     /// later, or right after, and calls that no one got have nothing below them.
-    fn window_below(&self, spec: &Undecided, facts: Facts<'_>) -> Option<Duration> {
+    fn window_below(&self, spec: &OpenSpec, facts: Facts<'_>) -> Option<Duration> {
         if facts.reach.has_bare_edges() {
             return None;
         }

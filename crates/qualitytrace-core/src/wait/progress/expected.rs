@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::absence::{Absence, Whose};
+use super::super::absence::{Absence, AffectedServices};
 use super::super::evidence::Grade;
 use super::super::reach::{Closure, Sender};
 use super::super::shape::Node;
@@ -123,14 +123,14 @@ impl Progress {
         if let Some(address) = key.peer.map(|peer| self.shape.text(peer)) {
             let who = facts.register.who_answers(address).cloned().unwrap_or_default();
             for service in facts.register.below(&who) {
-                outlook.miss(Absence::new(Whose::Service(service), reason.clone()));
+                outlook.miss(Absence::new(AffectedServices::Service(service), reason.clone()));
             }
         }
         outlook.miss(Absence {
             kind: Some(key.kind),
             // A name with folded numbers or ids is not the real one.
             name: (!name.contains('#')).then(|| Arc::clone(name)),
-            ..Absence::new(Whose::Service(Arc::clone(service)), reason)
+            ..Absence::new(AffectedServices::Service(Arc::clone(service)), reason)
         });
         outlook.open_kinds.insert(node);
         Expectation::Open
@@ -214,7 +214,7 @@ impl Progress {
             outlook.miss(Absence {
                 kind,
                 name,
-                ..Absence::new(Whose::Service(Arc::clone(service)), facts.excuse(&closure))
+                ..Absence::new(AffectedServices::Service(Arc::clone(service)), facts.excuse(&closure))
             });
         }
         is_owed

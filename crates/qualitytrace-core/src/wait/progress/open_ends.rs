@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::absence::{Absence, Whose};
+use super::super::absence::{Absence, AffectedServices};
 use super::super::call::CallOutcome;
 use super::super::reach::{Closure, have_passed};
 use super::super::register::{Address, Register, Share};
@@ -83,7 +83,7 @@ impl Progress {
                 continue;
             }
             let heard = heard.get_or_insert_with(|| Arc::new(self.heard(facts.register)));
-            let of_named = Whose::AnyoneButIfNamed(Arc::clone(heard));
+            let of_named = AffectedServices::AnyoneButIfNamed(Arc::clone(heard));
             if address.is_some_and(|address| is_blind(address, end.call.kind, facts.now, is_past)) {
                 outlook.miss(Absence::new(of_named, unanswered(end.arrival, end.call)));
                 continue;
@@ -93,14 +93,14 @@ impl Progress {
             wait_for(&end, &closure, share, facts, outlook);
             let reason = reason(&end, &closure, share, facts);
             for service in facts.register.below(&end.who) {
-                outlook.miss(Absence::new(Whose::Service(service), reason.clone()));
+                outlook.miss(Absence::new(AffectedServices::Service(service), reason.clone()));
             }
             // The services that answered at this address before need not be the only ones behind it.
             outlook.miss(Absence::new(of_named, reason.clone()));
             if end.is_guess {
                 // One that never answered anywhere may do so here.
                 let placed = Arc::new(self.placed(facts.register));
-                outlook.miss(Absence::new(Whose::AnyoneBut(placed), reason));
+                outlook.miss(Absence::new(AffectedServices::AnyoneBut(placed), reason));
             }
         }
         open
@@ -113,7 +113,8 @@ impl Progress {
         let mut not_these = self.placed(facts.register);
         let address = end.call.address.as_deref();
         if address.is_some_and(|address| facts.register.is_mute(address)) {
-            return outlook.miss(Absence::new(Whose::AnyoneButIfNamed(Arc::new(not_these)), reason));
+            return outlook
+                .miss(Absence::new(AffectedServices::AnyoneButIfNamed(Arc::new(not_these)), reason));
         }
         if address.is_some_and(|address| facts.register.has_namesake(address)) {
             // Else a peer that is never heard teaches by its silence.
@@ -127,7 +128,7 @@ impl Progress {
             here.contains(service) || is_past
         });
         outlook.wait(facts.windows.unheard);
-        outlook.miss(Absence::new(Whose::AnyoneBut(Arc::new(not_these)), reason));
+        outlook.miss(Absence::new(AffectedServices::AnyoneBut(Arc::new(not_these)), reason));
     }
 
     /// The services that do not answer at an unknown address: those of this trace, and those known at another one.
@@ -241,11 +242,11 @@ impl Progress {
         });
         if let Some(reason) = leaf {
             let not_these = Arc::new(self.placed(register));
-            outlook.miss(Absence::new(Whose::AnyoneButIfNamed(not_these), reason));
+            outlook.miss(Absence::new(AffectedServices::AnyoneButIfNamed(not_these), reason));
         }
         if let Some(reason) = message {
             let heard = Arc::new(self.heard(register));
-            outlook.miss(Absence::new(Whose::AnyoneButIfNamed(heard), reason));
+            outlook.miss(Absence::new(AffectedServices::AnyoneButIfNamed(heard), reason));
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::absence::{Absence, Whose};
+use super::super::absence::{Absence, AffectedServices};
 use super::super::evidence::{Grade, Silence};
 use super::super::observation::TRIGGER;
 use super::super::pending::Pending;
@@ -61,10 +61,12 @@ impl Outlook {
     /// Whether arbitrary spans of this service may be missing.
     pub(super) fn misses(&self, service: &Arc<str>) -> bool {
         self.absences.iter().any(|absence| match &absence.of {
-            Whose::Anyone | Whose::Refused => true,
-            Whose::Service(of) => of == service,
-            Whose::AnyoneBut(heard) | Whose::AnyoneButIfNamed(heard) => !heard.contains(service),
-            Whose::StillWorking(services) => services.is_empty() || services.contains(service),
+            AffectedServices::Anyone | AffectedServices::Refused => true,
+            AffectedServices::Service(of) => of == service,
+            AffectedServices::AnyoneBut(heard) | AffectedServices::AnyoneButIfNamed(heard) => {
+                !heard.contains(service)
+            }
+            AffectedServices::StillWorking(services) => services.is_empty() || services.contains(service),
         })
     }
 
@@ -279,7 +281,8 @@ impl Progress {
             let closure = reach.closed(std::slice::from_ref(sender), base, false);
             // What a process had not sent when another took its place is lost.
             let is_lost = matches!(closure.grade, Grade::Unknown(Silence::Replaced));
-            let absence = || Absence::new(Whose::Service(Arc::clone(sender.name)), facts.excuse(&closure));
+            let absence =
+                || Absence::new(AffectedServices::Service(Arc::clone(sender.name)), facts.excuse(&closure));
             if is_lost {
                 outlook.miss(absence());
             } else if !closure.is_closed() && now < delivered && facts.may_still_deliver(sender.name) {

@@ -9,7 +9,7 @@ use qualitytrace_core::judge::{Compiled, Outcome};
 use qualitytrace_core::lang::Variables;
 use qualitytrace_core::trace::{Attributes, Resource, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value;
-use qualitytrace_core::wait::{Absence, Whose};
+use qualitytrace_core::wait::{Absence, AffectedServices};
 
 use super::{REASON, missing, of_billing, options};
 use crate::fixture;
@@ -104,7 +104,7 @@ fn what_is_known_about_the_missing_span_rules_it_out() {
 
 #[test]
 fn an_unheard_peer_may_be_any_unheard_service() {
-    let peer = || missing(Whose::AnyoneBut(heard()));
+    let peer = || missing(AffectedServices::AnyoneBut(heard()));
     check(peer(), "span[service.name=\"mail\"]", "attr:tracetest.selected_spans.count = 0", OPEN);
     check(peer(), SHOP, "attr:code < 600", "passed");
     // A selector that names no service may select its spans too; but a claim about each span that is here stands.
@@ -118,7 +118,7 @@ fn an_unheard_peer_may_be_any_unheard_service() {
 
 #[test]
 fn a_peer_known_to_stay_silent_matters_to_assertions_that_name_a_service() {
-    let leaf = || missing(Whose::AnyoneButIfNamed(heard()));
+    let leaf = || missing(AffectedServices::AnyoneButIfNamed(heard()));
     check(leaf(), "span[service.name=\"mail\"]", "attr:tracetest.selected_spans.count = 0", OPEN);
     check(leaf(), "span[name=\"order\"]", "attr:code < 600", "passed");
     check(leaf(), SHOP, "attr:code < 600", "passed");
@@ -126,7 +126,7 @@ fn a_peer_known_to_stay_silent_matters_to_assertions_that_name_a_service() {
 
 #[test]
 fn a_spec_on_the_trigger_alone_is_decided_without_the_rest() {
-    let anyone = || missing(Whose::Anyone);
+    let anyone = || missing(AffectedServices::Anyone);
     for trigger in ["Tracetest trigger", "Qualitytrace trigger"] {
         let trigger = format!("span[name=\"{trigger}\"]");
         check(anyone(), &trigger, "attr:tracetest.selected_spans.count = 0", "passed");
@@ -160,11 +160,11 @@ fn what_a_pseudo_class_or_a_neighbour_asks_for_may_be_missing() {
 fn a_service_that_is_named_in_a_pseudo_class_is_named() {
     let none = "attr:tracetest.selected_spans.count = 0";
     let has_mail = "span[name=\"order\"]:has(span[service.name=\"mail\"])";
-    check(missing(Whose::AnyoneButIfNamed(heard())), has_mail, none, OPEN);
+    check(missing(AffectedServices::AnyoneButIfNamed(heard())), has_mail, none, OPEN);
     let has_none = "span[name=\"order\"]:not(span[]:has(span[service.name=\"mail\"]))";
-    check(missing(Whose::AnyoneBut(heard())), has_none, "attr:code < 600", OPEN);
+    check(missing(AffectedServices::AnyoneBut(heard())), has_none, "attr:code < 600", OPEN);
     check(
-        missing(Whose::AnyoneButIfNamed(heard())),
+        missing(AffectedServices::AnyoneButIfNamed(heard())),
         "span[name=\"order\"]:leaf",
         "attr:code = 500",
         "passed",

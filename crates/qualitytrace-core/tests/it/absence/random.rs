@@ -8,7 +8,7 @@ use qualitytrace_core::lang::{Generator, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Note, Resource, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value;
-use qualitytrace_core::wait::{Absence, Whose};
+use qualitytrace_core::wait::{Absence, AffectedServices};
 
 use super::{missing, of_billing};
 use crate::fixture;
@@ -134,7 +134,7 @@ proptest! {
         let part = below_trigger(spans.iter().filter(|span| span.service() != "billing").cloned());
         let mut absences = vec![of_billing()];
         if part.notes().iter().any(|note| matches!(note, Note::MissingParent { .. })) {
-            absences.push(missing(Whose::Anyone));
+            absences.push(missing(AffectedServices::Anyone));
         }
         if part.spans().len() == whole.spans().len() {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Verdicts and outputs that rest on absences of one service.
 
 use qualitytrace_core::definition::{Output, Spec};
-use qualitytrace_core::judge::{Compiled, Failure, Outcome, Verdict};
+use qualitytrace_core::judge::{Compiled, FailureReason, Outcome, Verdict};
 use qualitytrace_core::lang::Variables;
 use qualitytrace_core::trace::{Attributes, Resource, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value;
@@ -137,9 +137,10 @@ fn what_uses_an_output_rests_on_what_the_output_rests_on() {
 #[test]
 fn an_output_that_was_read_from_a_span_leaves_nothing_open() {
     let outputs = [("N", "span[n = 1]", "attr:n"), ("M", "span[]", "\"${var:N}!\"")];
-    for (claim, expected) in
-        [("var:N = 1", Outcome::Passed), ("attr:nothing = var:M", Outcome::Failed(Failure::NotEvaluated))]
-    {
+    for (claim, expected) in [
+        ("var:N = 1", Outcome::Passed),
+        ("attr:nothing = var:M", Outcome::Failed(FailureReason::NotEvaluated)),
+    ] {
         let verdict = judged(&[("span[service.name=\"web\"]", claim)], &outputs);
         assert_eq!(verdict.specs[0].outcome(), expected, "{claim}");
     }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use qualitytrace_core::assist::{Description, ValueType, describe};
-use qualitytrace_core::budget::{Budget, Exceeded};
+use qualitytrace_core::budget::{Budget, BudgetError};
 use qualitytrace_core::definition::{Spec, Text};
 use qualitytrace_core::id::SpanId;
 use qualitytrace_core::judge::{Compiled, Options, Outcome};
@@ -224,7 +224,7 @@ fn a_hostile_trace_takes_few_steps() {
         assert!(format!("{description:?}").len() < 10_000);
     }
     let stopped = describe(&alike(SPANS, |_| 0), 1, None, &Budget::new(10, 0));
-    assert_eq!(stopped, Err(Exceeded::Steps(10)));
+    assert_eq!(stopped, Err(BudgetError::Steps(10)));
 }
 
 fn any_value() -> impl Strategy<Value = Value> {

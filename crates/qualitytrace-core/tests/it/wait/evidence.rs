@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::wait::{
-    Absence, Begin, Ended, History, Meaning, Policy, Progress, Register, Standing, Undecided, Wait, Whose,
-    wait,
+    Absence, AffectedServices, Begin, History, Meaning, OpenSpec, Policy, Progress, Register, SpecStatus,
+    Wait, WaitEnd, wait,
 };
 
 use super::random::Random;
@@ -88,14 +88,14 @@ impl Specs {
         if unproven { Verdict::Inconclusive } else { verdict }
     }
 
-    fn standing(&self, system: &System, seen: &[Sent]) -> Standing {
-        let undecided = self.missing(seen).map(|(service, _)| Undecided {
+    fn standing(&self, system: &System, seen: &[Sent]) -> SpecStatus {
+        let undecided = self.missing(seen).map(|(service, _)| OpenSpec {
             name: service.to_string(),
             services: vec![system.name(service).into()],
             lacks_spans: true,
             within: None,
         });
-        Standing { undecided: undecided.collect(), is_final: seen.iter().any(|sent| self.is_bad(sent)) }
+        SpecStatus { undecided: undecided.collect(), is_final: seen.iter().any(|sent| self.is_bad(sent)) }
     }
 }
 
@@ -112,11 +112,13 @@ fn may(absences: &[Absence], service: &str, name: Option<&str>) -> bool {
         };
         named
             && match &absence.of {
-                Whose::Anyone | Whose::Refused => true,
-                Whose::Service(of) => **of == *service,
-                Whose::AnyoneBut(heard) | Whose::AnyoneButIfNamed(heard) => !heard.contains(service),
+                AffectedServices::Anyone | AffectedServices::Refused => true,
+                AffectedServices::Service(of) => **of == *service,
+                AffectedServices::AnyoneBut(heard) | AffectedServices::AnyoneButIfNamed(heard) => {
+                    !heard.contains(service)
+                }
                 // Only what is asked for and missing may still come.
-                Whose::StillWorking(services) => {
+                AffectedServices::StillWorking(services) => {
                     name.is_some() && (services.is_empty() || services.contains(service))
                 }
             }
@@ -136,7 +138,7 @@ struct RunEnd {
     at: u64,
     /// When the verdict was confirmed or changed.
     end: u64,
-    ended: Ended,
+    ended: WaitEnd,
     /// When it was known that the spans a spec asks for do not exist, if that is why the run failed.
     known: Option<u64>,
 }
@@ -259,7 +261,7 @@ impl Server<'_> {
         run: u64,
         answered: u64,
         progress: &Progress,
-        ended: &Ended,
+        ended: &WaitEnd,
         verdict: Verdict,
         end: u64,
     ) {

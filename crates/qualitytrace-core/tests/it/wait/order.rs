@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::SpanKind;
-use qualitytrace_core::wait::{Begin, History, Policy, Progress, Register, Standing, Undecided, Wait, wait};
+use qualitytrace_core::wait::{Begin, History, OpenSpec, Policy, Progress, Register, SpecStatus, Wait, wait};
 
 use super::random::Random;
 use super::spans::{Maker, service, span_id};
@@ -20,7 +20,7 @@ fn owed(spans: &[Sent], order: &[usize], history: &Arc<History>) -> (Progress, W
         progress.arrived(&spans[*at].span, Timestamp::from_nanos(START + MS));
     }
     let after = Timestamp::from_nanos(START + 100_000 * MS);
-    let end = wait(&Policy::DEFAULT, &progress, &Register::default(), Standing::default, after);
+    let end = wait(&Policy::DEFAULT, &progress, &Register::default(), SpecStatus::default, after);
     let (Wait::Ready(ended) | Wait::GaveUp(ended)) = &end else {
         panic!("everything is over by then");
     };
@@ -99,7 +99,7 @@ fn specs_are_judged_once_a_silence_and_not_once_a_span() {
     let ask = |progress: &Progress, now: u64| {
         let specs = || {
             asked.set(asked.get() + 1);
-            Standing { undecided: vec![Undecided::default()], ..Standing::default() }
+            SpecStatus { undecided: vec![OpenSpec::default()], ..SpecStatus::default() }
         };
         wait(&Policy::DEFAULT, progress, &Register::default(), specs, Timestamp::from_nanos(now))
     };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Event, Span, SpanKind};
 use qualitytrace_core::wait::{
-    Begin, Ended, History, Policy, Progress, Register, Standing, Undecided, Wait, wait,
+    Begin, History, OpenSpec, Policy, Progress, Register, SpecStatus, Wait, WaitEnd, wait,
 };
 
 use super::spans::{Maker, attributes, link, service, span_id};
@@ -19,7 +19,7 @@ use super::system::{MS, START};
 #[derive(Default)]
 pub(super) struct Script {
     spans: Vec<(u64, Span)>,
-    standing: Standing,
+    standing: SpecStatus,
     attached: bool,
     failed: bool,
 }
@@ -37,7 +37,7 @@ impl Script {
                         Some((name, service)) => (name, vec![service.into()]),
                         None => (spec, Vec::new()),
                     };
-                    let undecided = Undecided { name: name.to_owned(), services, ..Undecided::default() };
+                    let undecided = OpenSpec { name: name.to_owned(), services, ..OpenSpec::default() };
                     script.standing.undecided.push(undecided);
                 }
                 Some((at, span)) => script.spans.push((number(at), read_span(number(at), span))),
@@ -120,7 +120,7 @@ pub(super) fn describe(at: u64, end: &Wait) -> String {
         Wait::GaveUp(ended) => ("gave up", ended),
         Wait::Until(..) => return "still waiting".to_owned(),
     };
-    let Ended { reason, debts, .. } = ended;
+    let WaitEnd { reason, debts, .. } = ended;
     let lines = [format!("{at} ms: {verb}, {reason}; {:?}", ended.meaning())];
     let lines: Vec<String> = lines.into_iter().chain(debts.iter().map(ToString::to_string)).collect();
     lines.join("\n")

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::wait::{
-    Begin, Ended, History, Policy, Progress, Register, Standing, Undecided, Wait, wait,
+    Begin, History, OpenSpec, Policy, Progress, Register, SpecStatus, Wait, WaitEnd, wait,
 };
 
 use super::random::Random;
@@ -49,10 +49,10 @@ impl Specs {
         if self.named.iter().all(|label| counts[*label] == 1) { Verdict::Passed } else { Verdict::Undecided }
     }
 
-    fn standing(&self, seen: &[Sent]) -> Standing {
+    fn standing(&self, seen: &[Sent]) -> SpecStatus {
         let verdict = self.judge(seen);
-        Standing {
-            undecided: if verdict == Verdict::Undecided { vec![Undecided::default()] } else { vec![] },
+        SpecStatus {
+            undecided: if verdict == Verdict::Undecided { vec![OpenSpec::default()] } else { vec![] },
             is_final: verdict == Verdict::Failed,
         }
     }
@@ -103,7 +103,7 @@ fn structure(
     specs: &Specs,
     history: &Arc<History>,
     lags: &mut Register,
-) -> (Stop, Progress, Ended) {
+) -> (Stop, Progress, WaitEnd) {
     let mut progress =
         Progress::new(Begin::Triggered(span_id(TRIGGER).expect("not zero")), Arc::clone(history));
     progress.answered(Timestamp::from_nanos(sending.answered));

@@ -170,7 +170,7 @@ export function Editor({ draft, editing }: { draft: DraftState; editing: Editing
   );
 }
 
-type Result = Shape<"Tried">;
+type Result = Shape<"DryRunResult">;
 
 /** Evaluates a line on the run. */
 function useTried(source: Source, line: Line): { result: Result | undefined; error: string | undefined } {

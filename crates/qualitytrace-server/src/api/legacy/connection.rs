@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::api::App;
 use crate::api::answer::plain_json;
-use crate::api::legacy_error::{LegacyApiError, body};
+use crate::api::run_error::{RunApiError, body};
 use crate::api::tenant::Tenant;
 use crate::data_store::{Checked, ConnectionProgress};
 use crate::redact::Redactor;
@@ -25,11 +25,11 @@ pub(in crate::api) async fn test(
     State(app): State<App>,
     tenant: Tenant,
     sent: Bytes,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let spec: Value = body(&sent)?;
     for key in ["name", "type"] {
         if spec[key].as_str().is_none_or(str::is_empty) {
-            return Err(LegacyApiError::unprocessable(format!("required field '{key}' is zero value.")));
+            return Err(RunApiError::unprocessable(format!("required field '{key}' is zero value.")));
         }
     }
     let store = read(&json!({ "spec": spec }).to_string())?;
@@ -39,7 +39,7 @@ pub(in crate::api) async fn test(
     let destination = Destination::of(&spec.to_string(), Kind::DataStore);
     let text = json!({ "spec": spec }).to_string();
     let text = unmasked(&text, Format::Json, Kind::DataStore, &stored, &destination)
-        .map_err(|unknown| LegacyApiError::bad_request(unknown.to_string()))?;
+        .map_err(|unknown| RunApiError::bad_request(unknown.to_string()))?;
     let secrets = secrets(&text, Format::Json, Kind::DataStore);
     let redactor = Redactor::of(secrets.iter().map(|secret| secret.value.as_str()));
     let source = source(read(&text)?)?;
@@ -48,28 +48,28 @@ pub(in crate::api) async fn test(
 }
 
 /// Reads a data store in which no error and no unknown field is.
-fn read(text: &str) -> Result<Resource, LegacyApiError> {
+fn read(text: &str) -> Result<Resource, RunApiError> {
     let reading = definition::read_as(text, Format::Json, Kind::DataStore);
     if let Some(error) = reading.diagnostics.iter().find(|found| found.is_error()) {
-        return Err(LegacyApiError::bad_request(error.message.clone()));
+        return Err(RunApiError::bad_request(error.message.clone()));
     }
     if let Some(unknown) = reading.diagnostics.iter().find(|found| found.code == "unknown-key") {
         let key = text.get(unknown.span.clone()).unwrap_or_default().trim_matches('"');
-        return Err(LegacyApiError::unknown_field(key));
+        return Err(RunApiError::unknown_field(key));
     }
     let first = reading.documents.into_iter().next();
     first.map(|document| document.resource).ok_or_else(not_a_store)
 }
 
-fn source(resource: Resource) -> Result<Source, LegacyApiError> {
+fn source(resource: Resource) -> Result<Source, RunApiError> {
     match resource {
         Resource::DataStore(store) => Ok(store.source),
         _ => Err(not_a_store()),
     }
 }
 
-fn not_a_store() -> LegacyApiError {
-    LegacyApiError::bad_request("the body is not a data store")
+fn not_a_store() -> RunApiError {
+    RunApiError::bad_request("the body is not a data store")
 }
 
 /// Shows the result of a connection test in Tracetest's shape. A store may repeat the credentials that it refuses.
@@ -106,7 +106,7 @@ pub(in crate::api) struct Arrivals {
 }
 
 /// Returns what has arrived over OTLP since the last reset.
-pub(in crate::api) async fn otlp(State(app): State<App>) -> Result<Response, LegacyApiError> {
+pub(in crate::api) async fn otlp(State(app): State<App>) -> Result<Response, RunApiError> {
     let total = app.ingest.counters().spans_stored.load(std::sync::atomic::Ordering::Relaxed);
     let count = total.saturating_sub(app.otlp_mark.load(std::sync::atomic::Ordering::Relaxed));
     let last = if count > 0 { app.store.last_arrival().await? } else { None };

@@ -10,16 +10,16 @@ use serde_json::Value;
 
 use crate::api::App;
 use crate::api::answer::plain_json;
-use crate::api::legacy_error::LegacyApiError;
 use crate::api::memory::Memory;
 use crate::api::query::Query;
 use crate::api::resources::{Parameters, augmented_specs};
+use crate::api::run_error::RunApiError;
 use crate::api::tenant::Tenant;
 
 /// A test or a suite.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::api) struct Listed {
+pub(in crate::api) struct ListedResource {
     /// `test` or `testsuite`.
     #[serde(rename = "type")]
     kind: &'static str,
@@ -33,7 +33,7 @@ pub(in crate::api) async fn list(
     memory: Memory,
     tenant: Tenant,
     Query(parameters): Query<Parameters>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let listing = parameters.of_everything(&tenant)?;
     let kinds = [Kind::Test, Kind::TestSuite];
     memory.hold_texts(app.store.list_size(&kinds, &listing).await?).await?;
@@ -46,10 +46,10 @@ pub(in crate::api) async fn list(
     let mut tests = augmented_specs(&app, &memory, Kind::Test, tests).await?.into_iter();
     let mut suites = augmented_specs(&app, &memory, Kind::TestSuite, suites).await?.into_iter();
     let listed = |kind: &Kind| match kind {
-        Kind::Test => Some(Listed { kind: "test", item: tests.next()? }),
-        _ => Some(Listed { kind: "testsuite", item: suites.next()? }),
+        Kind::Test => Some(ListedResource { kind: "test", item: tests.next()? }),
+        _ => Some(ListedResource { kind: "testsuite", item: suites.next()? }),
     };
-    let items: Vec<Listed> = kinds.iter().filter_map(listed).collect();
+    let items: Vec<ListedResource> = kinds.iter().filter_map(listed).collect();
     let mut response = plain_json(StatusCode::OK, &items);
     response.headers_mut().insert("x-total-count", HeaderValue::from(count));
     Ok(response)

@@ -12,11 +12,11 @@ use serde_json::{Map, Value, json};
 use super::versions::TestVersion;
 use crate::api::App;
 use crate::api::answer::json as json_answer;
-use crate::api::legacy_error::{LegacyApiError, body, number};
 use crate::api::memory::Memory;
 use crate::api::path::Path;
 use crate::api::resources::create_from_json;
 use crate::api::resources::stored_test;
+use crate::api::run_error::{RunApiError, body, number};
 use crate::api::runs::LoadedRun;
 use crate::api::tenant::Tenant;
 use crate::runner::RunId;
@@ -28,14 +28,14 @@ pub(in crate::api) async fn export(
     memory: Memory,
     tenant: Tenant,
     Path((test_id, run)): Path<(String, String)>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let found = LoadedRun::load(&app, &memory, &tenant, &test_id, number(&run)?).await?;
     Ok(json_answer(&memory, StatusCode::OK, exported(&app, &found).await?))
 }
 
-async fn exported(app: &App, found: &LoadedRun) -> Result<Exported, LegacyApiError> {
+async fn exported(app: &App, found: &LoadedRun) -> Result<Exported, RunApiError> {
     let stored = app.store.test(&found.stored.test, Some(found.stored.test_version)).await?;
-    let stored = stored.ok_or_else(LegacyApiError::missing)?;
+    let stored = stored.ok_or_else(RunApiError::missing)?;
     let summaries = app.store.run_summaries(&[&found.stored.test]).await?;
     let test =
         TestVersion::of(&stored, &stored_test(&stored)?, summaries.first().copied().unwrap_or_default());
@@ -80,22 +80,22 @@ pub(in crate::api) async fn import(
     memory: Memory,
     tenant: Tenant,
     sent: Bytes,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let Imported { test, run } = body(&sent)?;
     for (name, part) in [("test", &test), ("run", &run)] {
         if part.is_empty() {
-            return Err(LegacyApiError::unprocessable(format!("required field '{name}' is zero value.")));
+            return Err(RunApiError::unprocessable(format!("required field '{name}' is zero value.")));
         }
     }
     if let Some(unknown) = test.keys().find(|key| !TEST_KEYS.contains(&key.as_str())) {
-        return Err(LegacyApiError::unknown_field(unknown));
+        return Err(RunApiError::unknown_field(unknown));
     }
     let run: Run = body(Value::Object(run).to_string().as_bytes())?;
     let text = definition(&Value::Object(test)).to_string();
     let stored = create_from_json(&app, &tenant, Kind::Test, &text).await;
-    let stored = stored.map_err(|problem| LegacyApiError::unprocessable(problem.message))?;
+    let stored = stored.map_err(|problem| RunApiError::unprocessable(problem.message))?;
     let id = stored["spec"]["id"].as_str().unwrap_or_default().to_owned();
-    let latest = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(LegacyApiError::missing)?;
+    let latest = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(RunApiError::missing)?;
     let RunId { number, .. } = app.runner.import(&latest, run).await?;
     let found = LoadedRun::load(&app, &memory, &tenant, &id, number).await?;
     Ok(json_answer(&memory, StatusCode::OK, exported(&app, &found).await?))

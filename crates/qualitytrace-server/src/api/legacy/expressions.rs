@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::App;
 use crate::api::answer::plain_json;
-use crate::api::legacy_error::{LegacyApiError, body};
 use crate::api::memory::Memory;
+use crate::api::run_error::{RunApiError, body};
 use crate::api::runs::{LoadedRun, variable_set};
 use crate::api::tenant::Tenant;
 use crate::clock;
@@ -52,14 +52,14 @@ pub(in crate::api) async fn resolve_expression(
     memory: Memory,
     tenant: Tenant,
     sent: Bytes,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let Expression { expression, context } = body(&sent)?;
     let context = context.unwrap_or_default();
-    let not_found = |_| LegacyApiError::bad_request("sql: no rows in result set");
+    let not_found = |_| RunApiError::bad_request("sql: no rows in result set");
     let (_, values) = variable_set(&app, &tenant, &context.variable_set_id).await.map_err(not_found)?;
     let found = if context.run_id > 0 && !context.test_id.is_empty() {
         let found = LoadedRun::load(&app, &memory, &tenant, &context.test_id, context.run_id).await;
-        let no_rows = || LegacyApiError::bad_request("cannot read row: sql: no rows in result set");
+        let no_rows = || RunApiError::bad_request("cannot read row: sql: no rows in result set");
         Some(found.map_err(|refusal| if refusal.is_missing() { no_rows() } else { refusal })?)
     } else {
         None
@@ -72,11 +72,11 @@ pub(in crate::api) async fn resolve_expression(
     let budget = compute::budget();
     let positions: Vec<usize> = match trace {
         Some(trace) if !context.span_id.is_empty() => {
-            let id: SpanId = context.span_id.parse().map_err(|_| {
-                LegacyApiError::bad_request("hex encoded span-id must have length equals to 16")
-            })?;
-            let missing =
-                || LegacyApiError::new(StatusCode::NOT_FOUND, format!("the trace has no span {id}"));
+            let id: SpanId = context
+                .span_id
+                .parse()
+                .map_err(|_| RunApiError::bad_request("hex encoded span-id must have length equals to 16"))?;
+            let missing = || RunApiError::new(StatusCode::NOT_FOUND, format!("the trace has no span {id}"));
             vec![trace.position(id).ok_or_else(missing)?]
         }
         Some(trace) => {
@@ -86,10 +86,10 @@ pub(in crate::api) async fn resolve_expression(
                     "could not create selector from statement \"{}\": {}",
                     context.selector, error.message
                 );
-                return Err(LegacyApiError::bad_request(message));
+                return Err(RunApiError::bad_request(message));
             }
             select(&parsed.tree, trace, &budget)
-                .map_err(|exceeded| LegacyApiError::bad_request(exceeded.to_string()))?
+                .map_err(|exceeded| RunApiError::bad_request(exceeded.to_string()))?
         }
         None => Vec::new(),
     };
@@ -103,7 +103,7 @@ pub(in crate::api) async fn resolve_expression(
             aliases: true,
             budget: &budget,
         };
-        resolve(&expression, &surroundings).map_err(|error| LegacyApiError::bad_request(error.text))
+        resolve(&expression, &surroundings).map_err(|error| RunApiError::bad_request(error.text))
     };
     let values: Vec<String> = if trace.is_some() {
         positions.iter().map(|at| value(Some(*at))).collect::<Result<_, _>>()?

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use crate::access::RequiredAccess;
 use crate::api::App;
 use crate::api::answer::plain_json;
-use crate::api::legacy_error::{BAD_REQUEST, LegacyApiError, UNPROCESSABLE, body, integer};
 use crate::api::query::Query;
+use crate::api::run_error::{BAD_REQUEST, RunApiError, UNPROCESSABLE, body, integer};
 use crate::routes::Routes;
 use crate::routes::operation::Content::Json;
 use crate::routes::operation::{Body, of, operation};
@@ -98,7 +98,7 @@ pub(in crate::api) fn routes() -> Routes<App> {
     ROUTES.iter().fold(Routes::new(), |routes, route| {
         let answer = move |method: Method, path: RawPathParams, page: Query<Page>, sent: Bytes| async move {
             checked(route, &method, &path, &page.0, &sent)?;
-            Ok::<Response, LegacyApiError>(plain_json(StatusCode::PAYMENT_REQUIRED, &()))
+            Ok::<Response, RunApiError>(plain_json(StatusCode::PAYMENT_REQUIRED, &()))
         };
         route.methods.iter().fold(routes, |routes, method| {
             let wanted = if method.is_safe() { RequiredAccess::Look } else { RequiredAccess::Change };
@@ -120,7 +120,7 @@ fn checked(
     path: &RawPathParams,
     page: &Page,
     sent: &[u8],
-) -> Result<(), LegacyApiError> {
+) -> Result<(), RunApiError> {
     let numbers = path.iter().filter(|(name, _)| ["number", "version"].contains(name)).map(|(_, text)| text);
     for text in numbers.chain([page.take.as_str(), page.skip.as_str()]) {
         integer(text)?;
@@ -130,10 +130,10 @@ fn checked(
     };
     let sent: Map<String, Value> = body(sent)?;
     if let Some(name) = shape.unknown(&sent) {
-        return Err(LegacyApiError::unknown_field(name));
+        return Err(RunApiError::unknown_field(name));
     }
     match shape.lacking(&sent) {
-        Some(name) => Err(LegacyApiError::unprocessable(format!("required field '{name}' is zero value."))),
+        Some(name) => Err(RunApiError::unprocessable(format!("required field '{name}' is zero value."))),
         None => Ok(()),
     }
 }

@@ -15,10 +15,10 @@ use serde_json::Value;
 
 use crate::api::App;
 use crate::api::answer::plain_json;
-use crate::api::legacy_error::{LegacyApiError, body, number};
 use crate::api::memory::Memory;
 use crate::api::path::Path;
 use crate::api::query::Query;
+use crate::api::run_error::{RunApiError, body, number};
 use crate::api::runs::LoadedRun;
 use crate::api::tenant::Tenant;
 use crate::api::traces::dry_run::spec_of;
@@ -57,22 +57,22 @@ pub(in crate::api) async fn select_spans(
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
     Query(Selection { query }): Query<Selection>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let found = LoadedRun::load(&app, &memory, &tenant, &test, number(&run)?).await?;
     let trace = trace(&found)?;
     compute::give_way().await;
     let parsed = parse_selector(&query);
     if let Some(error) = parsed.error() {
         let message = format!("could not create selector from statement \"{query}\": {}", error.message);
-        return Err(LegacyApiError::bad_request(message));
+        return Err(RunApiError::bad_request(message));
     }
     let span_ids = ids(trace, &selected(&parsed.tree, trace)?);
     Ok(plain_json(StatusCode::OK, &Selected { selector: run::selector(&query), span_ids }))
 }
 
-fn selected(selector: &Selector, trace: &Trace) -> Result<Vec<usize>, LegacyApiError> {
+fn selected(selector: &Selector, trace: &Trace) -> Result<Vec<usize>, RunApiError> {
     select(selector, trace, &compute::budget())
-        .map_err(|exceeded| LegacyApiError::bad_request(exceeded.to_string()))
+        .map_err(|exceeded| RunApiError::bad_request(exceeded.to_string()))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -89,11 +89,11 @@ pub(in crate::api) async fn search_spans(
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
     sent: Bytes,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let number = number(&run)?;
     let Search { query } = body(&sent)?;
     if query.is_empty() {
-        return Err(LegacyApiError::bad_request("query is empty"));
+        return Err(RunApiError::bad_request("query is empty"));
     }
     let found = LoadedRun::load(&app, &memory, &tenant, &test, number).await?;
     let trace = trace(&found)?;
@@ -137,7 +137,7 @@ pub(in crate::api) async fn dry_run(
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
     sent: Bytes,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let number = number(&run)?;
     let dry: DryRun = body(&sent)?;
     let found = LoadedRun::load(&app, &memory, &tenant, &test, number).await?;
@@ -159,9 +159,9 @@ fn spec(dry: DrySpec) -> Spec {
     spec_of(&dry.name, &selector, &dry.assertions)
 }
 
-fn trace(found: &LoadedRun) -> Result<&Trace, LegacyApiError> {
+fn trace(found: &LoadedRun) -> Result<&Trace, RunApiError> {
     let missing =
-        || LegacyApiError::unprocessable(format!("run \"{}\" has no trace associated", found.stored.number));
+        || RunApiError::unprocessable(format!("run \"{}\" has no trace associated", found.stored.number));
     found.trace().ok_or_else(missing)
 }
 

@@ -7,9 +7,9 @@ use http::header::CONTENT_TYPE;
 
 use crate::api::App;
 use crate::api::answer::plain_json;
-use crate::api::legacy_error::{LegacyApiError, number};
 use crate::api::memory::Memory;
 use crate::api::path::Path;
+use crate::api::run_error::{RunApiError, number};
 use crate::api::runs::{LoadedRun, read_events};
 use crate::api::tenant::Tenant;
 use crate::wire::legacy;
@@ -20,7 +20,7 @@ pub(in crate::api) async fn events(
     memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let number = number(&run)?;
     memory.hold_texts(app.store.run_size(&tenant.scoped(&test), number).await?).await?;
     let events = app.store.events(&tenant.scoped(&test), number, 0).await?;
@@ -33,7 +33,7 @@ pub(in crate::api) async fn junit(
     memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let found = LoadedRun::load(&app, &memory, &tenant, &test, number(&run)?).await?;
     let definition = found.test(&app).await?;
     let text = legacy::junit(&definition.name, &found.shown());

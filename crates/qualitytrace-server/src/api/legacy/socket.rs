@@ -78,11 +78,11 @@ struct Topic {
     /// The test or the suite.
     id: String,
     number: u64,
-    about: About,
+    about: SubscriptionKind,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum About {
+enum SubscriptionKind {
     /// A run of a test.
     Run,
     /// The events of a run, of which this many were sent.
@@ -190,8 +190,10 @@ impl Session {
             let memory = self.app.memory.subscribe(bytes).await.map_err(|problem| problem.message)?;
             let (scoped, number) = (self.tenant.scoped(&topic.id), topic.number);
             let changes = match topic.about {
-                About::Run | About::Events(_) => self.app.runner.follow(RunId { test: scoped, number }),
-                About::Suite => self.app.runner.follow_suite(SuiteRunId { suite: scoped, number }),
+                SubscriptionKind::Run | SubscriptionKind::Events(_) => {
+                    self.app.runner.follow(RunId { test: scoped, number })
+                }
+                SubscriptionKind::Suite => self.app.runner.follow_suite(SuiteRunId { suite: scoped, number }),
             };
             self.changes.insert(id.clone(), news(changes, memory));
             self.topics.insert(id.clone(), topic);
@@ -211,7 +213,7 @@ impl Session {
         };
         let resource = topic.resource.clone();
         match topic.about {
-            About::Events(sent) => {
+            SubscriptionKind::Events(sent) => {
                 let (test, number) = (self.tenant.scoped(&topic.id), topic.number);
                 let Ok(bytes) = self.app.store.run_size(&test, number).await else { return Vec::new() };
                 if let Err(problem) = memory.hold_texts(bytes).await {
@@ -221,14 +223,14 @@ impl Session {
                     return Vec::new();
                 };
                 let shown = catalogue(&topic.id, number, &read_events(&stored));
-                topic.about = About::Events(shown.len());
+                topic.about = SubscriptionKind::Events(shown.len());
                 shown.get(sent..).unwrap_or_default().iter().map(|event| update(&resource, event)).collect()
             }
-            About::Run => {
+            SubscriptionKind::Run => {
                 let found = LoadedRun::load(&self.app, memory, &self.tenant, &topic.id, topic.number).await;
                 found.map(|found| vec![update(&resource, &found.shown())]).unwrap_or_default()
             }
-            About::Suite => {
+            SubscriptionKind::Suite => {
                 let shown = suites::shown(&self.app, memory, &self.tenant, &topic.id, topic.number).await;
                 shown.map(|shown| vec![update(&resource, &shown)]).unwrap_or_default()
             }
@@ -286,10 +288,13 @@ fn news(mut changes: Following, memory: Subscribed) -> BoxStream<'static, ()> {
 
 /// Parses `test/ID/run/N`, `test/ID/run/N/event` or `testsuites/ID/run/N`; `None` for what never changes.
 fn topic(resource: &str) -> Result<Option<Topic>, String> {
-    let of_suite = resource.strip_prefix("testsuites/").map(|path| (path, About::Suite));
+    let of_suite = resource.strip_prefix("testsuites/").map(|path| (path, SubscriptionKind::Suite));
     let of_test = || {
         let path = resource.strip_prefix("test/")?;
-        Some(path.strip_suffix("/event").map_or((path, About::Run), |path| (path, About::Events(0))))
+        Some(
+            path.strip_suffix("/event")
+                .map_or((path, SubscriptionKind::Run), |path| (path, SubscriptionKind::Events(0))),
+        )
     };
     let Some((path, about)) = of_suite.or_else(of_test) else { return Ok(None) };
     let Some((id, number)) = path.rsplit_once("/run/") else { return Ok(None) };

@@ -11,11 +11,11 @@ use serde::Serialize;
 
 use crate::api::App;
 use crate::api::answer::plain_json;
-use crate::api::legacy_error::{LegacyApiError, number};
 use crate::api::memory::Memory;
 use crate::api::negotiation::Media;
 use crate::api::path::Path;
 use crate::api::resources::{FullSteps, augmented_steps, stored_suite, stored_test, summary};
+use crate::api::run_error::{RunApiError, number};
 use crate::api::tenant::Tenant;
 use crate::store::{RunSummary, StoredDefinition, unscoped};
 use crate::wire::run;
@@ -26,8 +26,8 @@ pub(in crate::api) async fn specs(
     State(app): State<App>,
     tenant: Tenant,
     Path(id): Path<String>,
-) -> Result<Response, LegacyApiError> {
-    let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(LegacyApiError::missing)?;
+) -> Result<Response, RunApiError> {
+    let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(RunApiError::missing)?;
     let specs: Vec<VersionSpec> = stored_test(&stored)?.specs.iter().map(VersionSpec::of).collect();
     Ok(plain_json(StatusCode::OK, &specs))
 }
@@ -37,12 +37,12 @@ pub(in crate::api) async fn version(
     State(app): State<App>,
     tenant: Tenant,
     Path((id, version)): Path<(String, String)>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let version = number(&version)?;
     let id = tenant.scoped(&id);
     // Version 0 would mean the latest.
     let stored = if version == 0 { None } else { app.store.test(&id, Some(version)).await? };
-    let stored = stored.ok_or_else(LegacyApiError::missing)?;
+    let stored = stored.ok_or_else(RunApiError::missing)?;
     let summaries = app.store.run_summaries(&[&id]).await?;
     let shown =
         TestVersion::of(&stored, &stored_test(&stored)?, summaries.first().copied().unwrap_or_default());
@@ -56,12 +56,12 @@ pub(in crate::api) async fn suite_version(
     tenant: Tenant,
     Path((id, version)): Path<(String, String)>,
     headers: HeaderMap,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let version = number(&version)?;
     let id = tenant.scoped(&id);
     let stored =
         if version == 0 { None } else { app.store.definition(Kind::TestSuite, &id, Some(version)).await? };
-    let stored = stored.ok_or_else(LegacyApiError::missing)?;
+    let stored = stored.ok_or_else(RunApiError::missing)?;
     let suite = stored_suite(&stored)?;
     let steps = augmented_steps(&stored.id, &suite);
     let full = FullSteps::load(&app, &memory, steps.iter()).await?;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::App;
 use crate::api::answer::plain_json;
-use crate::api::legacy_error::{LegacyApiError, body};
+use crate::api::run_error::{RunApiError, body};
 use crate::api::tenant::Tenant;
 use crate::wire::time::{NEVER, is_rfc3339};
 
@@ -44,7 +44,7 @@ impl Default for Wizard {
     }
 }
 
-pub(in crate::api) async fn get(State(app): State<App>, tenant: Tenant) -> Result<Response, LegacyApiError> {
+pub(in crate::api) async fn get(State(app): State<App>, tenant: Tenant) -> Result<Response, RunApiError> {
     let stored = app.store.document(&tenant.scoped("wizard")).await?;
     let wizard: Wizard = stored.and_then(|body| serde_json::from_str(&body).ok()).unwrap_or_default();
     Ok(answer(&wizard))
@@ -54,11 +54,11 @@ pub(in crate::api) async fn put(
     State(app): State<App>,
     tenant: Tenant,
     sent: Bytes,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let wizard: Wizard = body(&sent)?;
     if let Some(step) = wizard.steps.iter().find(|step| !is_rfc3339(&step.completed_at)) {
         let message = format!("`{}` is no time; write completedAt like {NEVER}", step.completed_at);
-        return Err(LegacyApiError::bad_request(message));
+        return Err(RunApiError::bad_request(message));
     }
     let text = serde_json::to_string(&wizard).unwrap_or_default();
     app.store.put_document(&tenant.scoped("wizard"), &text).await?;

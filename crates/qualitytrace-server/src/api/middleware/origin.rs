@@ -29,14 +29,14 @@ pub(super) const KEPT_FROM_OTHERS: [(HeaderName, &str); 3] = [
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Misdirected {
+pub(super) enum OriginError {
     /// The page that sent it has another origin.
     Origin,
     /// It is addressed to another host.
     Host,
 }
 
-impl Misdirected {
+impl OriginError {
     /// The error message.
     pub(super) const fn message(self) -> &'static str {
         match self {
@@ -58,17 +58,17 @@ pub(super) fn check(
     wanted: RequiredAccess,
     config: &Config,
     local: Option<IpAddr>,
-) -> Result<(), Misdirected> {
+) -> Result<(), OriginError> {
     if wanted == RequiredAccess::Health {
         return Ok(());
     }
     let asked = Intent::of(parts);
     let hosts = &config.safety.hosts;
     if config.safety.access.tokens.is_empty() && !asked.is_ours(config, local) {
-        return Err(Misdirected::Host);
+        return Err(OriginError::Host);
     }
     if is_foreign(&parts.headers, &asked, hosts) && !follows_link(parts, wanted) {
-        return Err(Misdirected::Origin);
+        return Err(OriginError::Origin);
     }
     Ok(())
 }
@@ -148,7 +148,7 @@ mod tests {
 
     /// Checks a request with these headers on a server without tokens at 10.0.0.1, `q.example` and
     /// `q.example:8443`.
-    fn checked(wanted: RequiredAccess, request: &[(&str, &str)]) -> Result<(), Misdirected> {
+    fn checked(wanted: RequiredAccess, request: &[(&str, &str)]) -> Result<(), OriginError> {
         let mut config = Config { http: ([0, 0, 0, 0], 11633).into(), ..Config::default() };
         config.safety.hosts = ["q.example", "q.example:8443"].map(|host| host.parse().unwrap()).to_vec();
         let request =
@@ -165,25 +165,25 @@ mod tests {
             ("10.0.0.1:11633", Ok(())),
             ("[::ffff:10.0.0.1]:11633", Ok(())),
             ("Q.EXAMPLE.", Ok(())),
-            ("10.0.0.2:11633", Err(Misdirected::Host)),
-            ("0.0.0.0:11633", Err(Misdirected::Host)),
-            ("evil.example", Err(Misdirected::Host)),
-            ("localhost@evil", Err(Misdirected::Host)),
-            ("", Err(Misdirected::Host)),
+            ("10.0.0.2:11633", Err(OriginError::Host)),
+            ("0.0.0.0:11633", Err(OriginError::Host)),
+            ("evil.example", Err(OriginError::Host)),
+            ("localhost@evil", Err(OriginError::Host)),
+            ("", Err(OriginError::Host)),
         ] {
             assert_eq!(checked(RequiredAccess::Look, &[("host", host)]), expected, "{host}");
         }
         assert_eq!(
             checked(RequiredAccess::Look, &[("host", "localhost"), ("host", "evil")]),
-            Err(Misdirected::Host)
+            Err(OriginError::Host)
         );
-        assert_eq!(checked(RequiredAccess::Look, &[]), Err(Misdirected::Host), "HTTP/1.1 has a Host");
+        assert_eq!(checked(RequiredAccess::Look, &[]), Err(OriginError::Host), "HTTP/1.1 has a Host");
         assert_eq!(checked(RequiredAccess::Health, &[("host", "evil")]), Ok(()));
     }
 
     #[test]
     fn pages_of_other_origins_get_what_a_link_shows() {
-        let refused = Err(Misdirected::Origin);
+        let refused = Err(OriginError::Origin);
         let own = ("host", "localhost:11633");
         let (site, navigate, document) = (
             ("sec-fetch-site", "cross-site"),

@@ -4,7 +4,7 @@ use qualitytrace_core::definition::Kind;
 use serde::Deserialize;
 
 use crate::api::error::ApiError;
-use crate::api::legacy_error::{LegacyApiError, count};
+use crate::api::run_error::{RunApiError, count};
 use crate::api::tenant::Tenant;
 use crate::store::{Listing, Order};
 
@@ -45,7 +45,7 @@ impl Parameters {
     pub(in crate::api) fn of_everything<'a>(
         &'a self,
         tenant: &'a Tenant,
-    ) -> Result<Listing<'a>, LegacyApiError> {
+    ) -> Result<Listing<'a>, RunApiError> {
         let numbers = (count("take", &self.take)?, count("skip", &self.skip)?);
         let order = order(Kind::Test, &self.sort_by).unwrap_or(Order::Created);
         Ok(self.page(Kind::Test, tenant, order, numbers)?)

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::api::error::ApiError;
-use crate::api::legacy_error::LegacyApiError;
 use crate::api::negotiation::{Form, Media};
+use crate::api::run_error::RunApiError;
 use crate::store::{StoredDefinition, StoredResource};
 
 /// Diagnostics about syntax; all others are about content.
@@ -184,21 +184,21 @@ fn generated_id() -> String {
 }
 
 /// Parses the test in a stored definition.
-pub(in crate::api) fn stored_test(stored: &StoredDefinition) -> Result<Test, LegacyApiError> {
-    stored_version(Kind::Test, stored)?.into_test().ok_or_else(LegacyApiError::missing)
+pub(in crate::api) fn stored_test(stored: &StoredDefinition) -> Result<Test, RunApiError> {
+    stored_version(Kind::Test, stored)?.into_test().ok_or_else(RunApiError::missing)
 }
 
 /// Parses the suite in a stored definition.
-pub(in crate::api) fn stored_suite(stored: &StoredDefinition) -> Result<TestSuite, LegacyApiError> {
+pub(in crate::api) fn stored_suite(stored: &StoredDefinition) -> Result<TestSuite, RunApiError> {
     match stored_version(Kind::TestSuite, stored)? {
         Resource::TestSuite(suite) => Ok(suite),
-        _ => Err(LegacyApiError::missing()),
+        _ => Err(RunApiError::missing()),
     }
 }
 
-fn stored_version(kind: Kind, stored: &StoredDefinition) -> Result<Resource, LegacyApiError> {
+fn stored_version(kind: Kind, stored: &StoredDefinition) -> Result<Resource, RunApiError> {
     definition::read_stored(&stored.definition, stored.format(), kind).ok_or_else(|| {
         tracing::error!(id = stored.id, "a stored definition cannot be read");
-        LegacyApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the stored definition cannot be read")
+        RunApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the stored definition cannot be read")
     })
 }

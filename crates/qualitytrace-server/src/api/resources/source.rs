@@ -7,11 +7,11 @@ use qualitytrace_core::definition::{self, Format, Kind};
 use serde::Deserialize;
 
 use crate::api::App;
-use crate::api::legacy_error::{LegacyApiError, count};
 use crate::api::negotiation::content_type;
 use crate::api::path::Path;
 use crate::api::precondition::with_version;
 use crate::api::query::Query;
+use crate::api::run_error::{RunApiError, count};
 use crate::api::tenant::Tenant;
 use crate::store::CURRENT;
 
@@ -29,12 +29,12 @@ pub(super) async fn source(
     tenant: Tenant,
     Path(id): Path<String>,
     Query(asked): Query<Version>,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let version = count("version", &asked.version)?;
     // Server settings have a fixed id.
     let id = if kind == Kind::Config { CURRENT } else { &id };
     let stored = app.store.definition(kind, &tenant.scoped(id), (version > 0).then_some(version)).await?;
-    let stored = stored.ok_or_else(LegacyApiError::missing)?;
+    let stored = stored.ok_or_else(RunApiError::missing)?;
     let format = stored.format();
     let name = match format {
         Format::Json => "application/json",

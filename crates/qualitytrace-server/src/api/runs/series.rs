@@ -10,9 +10,9 @@ use serde::Deserialize;
 use crate::access::RequiredAccess;
 use crate::api::App;
 use crate::api::answer::plain_json;
-use crate::api::legacy_error::{BAD_REQUEST, LegacyApiError, NOT_FOUND, count, number};
 use crate::api::path::Path;
 use crate::api::query::Query;
+use crate::api::run_error::{BAD_REQUEST, NOT_FOUND, RunApiError, count, number};
 use crate::api::tenant::Tenant;
 use crate::routes::Routes;
 use crate::routes::operation::{Content, of, operation};
@@ -25,7 +25,7 @@ const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct After {
+struct AfterParameter {
     after: String,
 }
 
@@ -41,20 +41,20 @@ async fn series(
     State(app): State<App>,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-    Query(After { after }): Query<After>,
-) -> Result<Response, LegacyApiError> {
+    Query(AfterParameter { after }): Query<AfterParameter>,
+) -> Result<Response, RunApiError> {
     let wait = !after.is_empty();
     let after = count("after", &after)?;
     let (test, run) = (tenant.scoped(&test), number(&run)?);
-    let stored = app.store.run(&test, run).await?.ok_or_else(LegacyApiError::missing)?;
+    let stored = app.store.run(&test, run).await?.ok_or_else(RunApiError::missing)?;
     let asked = RunRequest::of(&stored);
-    let place = asked.series.ok_or_else(LegacyApiError::missing)?;
+    let place = asked.series.ok_or_else(RunApiError::missing)?;
     let first = RunId { test, number: place.first_run(run) };
     let mut changes = app.runner.follow(first.clone());
     let deadline = tokio::time::Instant::now() + POLL_TIMEOUT;
     loop {
         changes.mark_unchanged();
-        let body = app.store.series(&first.test, first.number).await?.ok_or_else(LegacyApiError::missing)?;
+        let body = app.store.series(&first.test, first.number).await?.ok_or_else(RunApiError::missing)?;
         let series: Series = serde_json::from_str(&body)
             .map_err(|source| crate::store::Error::Document { what: "series of runs", source })?;
         let is_news =

@@ -15,10 +15,10 @@ use serde_json::{Map, Value, json};
 
 use crate::api::App;
 use crate::api::answer::plain_json;
-use crate::api::legacy_error::{LegacyApiError, MissingVariable, MissingVariables, body};
 use crate::api::path::Path;
 use crate::api::resources::stored_resource;
 use crate::api::resources::stored_test;
+use crate::api::run_error::{MissingVariable, MissingVariables, RunApiError, body};
 use crate::api::tenant::Tenant;
 use crate::clock;
 use crate::runner::{Order, settings};
@@ -57,19 +57,19 @@ pub(in crate::api) struct Variable {
 
 impl RunInformation {
     /// How often to run a test whose own definition says `own`.
-    pub(in crate::api) fn attempts(&self, own: Attempts) -> Result<Attempts, LegacyApiError> {
+    pub(in crate::api) fn attempts(&self, own: Attempts) -> Result<Attempts, RunApiError> {
         let attempts = Attempts {
             retries: self.retries.unwrap_or(own.retries),
             repeat: self.repeat.unwrap_or(own.repeat).max(1),
         };
-        attempts.check().map(|()| attempts).map_err(|excess| LegacyApiError::bad_request(excess.to_string()))
+        attempts.check().map(|()| attempts).map_err(|excess| RunApiError::bad_request(excess.to_string()))
     }
 
     /// Refuses more attempts than a server makes of one test.
-    pub(in crate::api) fn within_limits(self) -> Result<Self, LegacyApiError> {
+    pub(in crate::api) fn within_limits(self) -> Result<Self, RunApiError> {
         for (name, number) in [("retries", self.retries), ("repeat", self.repeat)] {
             if let Some(number) = number.filter(|number| *number > Attempts::MOST) {
-                return Err(LegacyApiError::bad_request(format!(
+                return Err(RunApiError::bad_request(format!(
                     "`{name}` takes a number up to {}, not {number}",
                     Attempts::MOST
                 )));
@@ -83,7 +83,7 @@ impl RunInformation {
         self,
         app: &App,
         tenant: &Tenant,
-    ) -> Result<(Variables, RunRequest), LegacyApiError> {
+    ) -> Result<(Variables, RunRequest), RunApiError> {
         let id = self.variable_set_id.as_deref().unwrap_or_default();
         let given = self.variables.unwrap_or_default();
         let own: Vec<String> =
@@ -106,7 +106,7 @@ impl RunInformation {
             check_setting(kind, spec)?;
         }
         if let Some(unknown) = request.required_gates.iter().find(|gate| Gate::named(gate).is_none()) {
-            return Err(LegacyApiError::bad_request(format!(
+            return Err(RunApiError::bad_request(format!(
                 "`{unknown}` is not a gate; use analyzer-score, analyzer-rules or test-specs"
             )));
         }
@@ -115,10 +115,10 @@ impl RunInformation {
 }
 
 /// Refuses a setting in the request that could not be stored either.
-fn check_setting(kind: Kind, spec: &Map<String, Value>) -> Result<(), LegacyApiError> {
+fn check_setting(kind: Kind, spec: &Map<String, Value>) -> Result<(), RunApiError> {
     let reading = settings::read(kind, &Value::Object(spec.clone()).to_string());
     match reading.diagnostics.iter().find(|found| found.severity == Severity::Error) {
-        Some(wrong) => Err(LegacyApiError::bad_request(format!(
+        Some(wrong) => Err(RunApiError::bad_request(format!(
             "`settings`: the {} is wrong: {}",
             kind.as_str(),
             wrong.message
@@ -133,20 +133,20 @@ pub(in crate::api) async fn start(
     tenant: Tenant,
     Path(id): Path<String>,
     sent: Bytes,
-) -> Result<Response, LegacyApiError> {
+) -> Result<Response, RunApiError> {
     let information = body::<RunInformation>(&sent)?.within_limits()?;
-    let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(LegacyApiError::missing)?;
+    let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(RunApiError::missing)?;
     let test = stored_test(&stored)?;
     let attempts = information.attempts(test.attempts)?;
     let (variables, request) = information.request(&app, &tenant).await?;
     let missing = missing_variables(&test, &variables);
     if !missing.is_empty() {
         let missing = lacked(&app, &stored.id, &missing).await?;
-        return Err(LegacyApiError::lacking(vec![missing]));
+        return Err(RunApiError::lacking(vec![missing]));
     }
     let started =
         app.runner.start_series(Order { test: stored, attempts, variables, request, step_of: None }).await?;
-    let run = app.store.run(&started.test, started.number).await?.ok_or_else(LegacyApiError::missing)?;
+    let run = app.store.run(&started.test, started.number).await?.ok_or_else(RunApiError::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..run };
     Ok(plain_json(StatusCode::OK, &fold::listed(&as_created, &RunState::default(), clock::now())))
 }
@@ -159,11 +159,11 @@ pub(in crate::api) async fn given_variables(
     tenant: &Tenant,
     set: &str,
     given: Vec<Variable>,
-) -> Result<(Option<Value>, Variables), LegacyApiError> {
+) -> Result<(Option<Value>, Variables), RunApiError> {
     let (shown, mut variables) = variable_set(app, tenant, set).await?;
     for Variable { key, value, kind } in given {
         if value == MASK && !variables.is_secret(&key) {
-            return Err(LegacyApiError::bad_request(format!(
+            return Err(RunApiError::bad_request(format!(
                 "the variable `{key}` is masked; send its value, or name the variable set that has it as `variableSetId`"
             )));
         }
@@ -177,14 +177,14 @@ pub(in crate::api) async fn variable_set(
     app: &App,
     tenant: &Tenant,
     id: &str,
-) -> Result<(Option<Value>, Variables), LegacyApiError> {
+) -> Result<(Option<Value>, Variables), RunApiError> {
     let mut variables = Variables::default();
     if id.is_empty() {
         return Ok((None, variables));
     }
     let missing = || {
         let message = format!("there is no variable set `{id}`; store it, or leave out `variableSetId`");
-        LegacyApiError::new(StatusCode::NOT_FOUND, message)
+        RunApiError::new(StatusCode::NOT_FOUND, message)
     };
     let stored = app.store.resource(Kind::VariableSet, &tenant.scoped(id)).await?.ok_or_else(missing)?;
     let Resource::VariableSet(set) = stored_resource(Kind::VariableSet, &stored)? else {
@@ -198,7 +198,7 @@ pub(in crate::api) async fn variable_set(
 }
 
 /// The gates that runs must pass by default.
-async fn default_gates(app: &App, tenant: &Tenant) -> Result<Vec<String>, LegacyApiError> {
+async fn default_gates(app: &App, tenant: &Tenant) -> Result<Vec<String>, RunApiError> {
     let stored = app.store.resource(Kind::TestRunner, &tenant.scoped("current")).await?;
     let runner = match stored.map(|stored| stored_resource(Kind::TestRunner, &stored)).transpose()? {
         Some(Resource::TestRunner(runner)) => runner,
@@ -240,7 +240,7 @@ pub(in crate::api) async fn lacked(
     app: &App,
     test: &str,
     missing: &[String],
-) -> Result<MissingVariables, LegacyApiError> {
+) -> Result<MissingVariables, RunApiError> {
     let latest = app.store.runs(test, 1, 0).await?.1;
     let earlier = latest.first().map(|run| Variables::shown(&run.variables)).unwrap_or_default();
     let variables = missing.iter().map(|name| MissingVariable {

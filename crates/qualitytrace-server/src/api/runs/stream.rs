@@ -15,16 +15,16 @@ use serde_json::Value;
 
 use super::last_seen;
 use crate::api::App;
-use crate::api::legacy_error::{LegacyApiError, number};
 use crate::api::memory::Memory;
 use crate::api::path::Path;
 use crate::api::query::Query;
+use crate::api::run_error::{RunApiError, number};
 use crate::api::tenant::Tenant;
 use crate::follow::Following;
 use crate::runner::{RunId, SuiteRunId, SuiteState, Watching};
 use crate::store::{self, StoredEvent, Unread};
 use crate::wire::event::{Event, RunEventKind};
-use crate::wire::short;
+use crate::wire::summary;
 
 /// The keep-alive interval of a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ pub(in crate::api) async fn stream(
     Path((test, run)): Path<(String, String)>,
     Query(asked): Query<StreamParameters>,
     headers: HeaderMap,
-) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, LegacyApiError> {
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, RunApiError> {
     let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
     follow(app, Followed::Run(run), last_seen(&headers).unwrap_or(asked.after), asked).await
 }
@@ -60,7 +60,7 @@ pub(in crate::api) async fn stream_of_suite(
     Path((suite, run)): Path<(String, String)>,
     Query(asked): Query<StreamParameters>,
     headers: HeaderMap,
-) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, LegacyApiError> {
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, RunApiError> {
     let run = SuiteRunId { suite: tenant.scoped(&suite), number: number(&run)? };
     follow(app, Followed::Suite(run), last_seen(&headers).unwrap_or(asked.after), asked).await
 }
@@ -70,8 +70,8 @@ async fn follow(
     followed: Followed,
     seen: u64,
     asked: StreamParameters,
-) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, LegacyApiError> {
-    let created = followed.unread(&app, seen).await?.ok_or_else(LegacyApiError::missing)?.created;
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, RunApiError> {
+    let created = followed.unread(&app, seen).await?.ok_or_else(RunApiError::missing)?.created;
     let mut changes = match &followed {
         Followed::Run(run) => app.runner.follow(run.clone()),
         Followed::Suite(run) => app.runner.follow_suite(run.clone()),
@@ -181,7 +181,7 @@ impl Cursor {
 fn sse_event(event: &StoredEvent, is_short: bool) -> sse::Event {
     let mut shown = event_json(event);
     if is_short && let Some(event) = Event::<RunEventKind>::read(event) {
-        short::shorten(&event.what, &mut shown);
+        summary::shorten(&event.what, &mut shown);
     }
     sse::Event::default().id(event.seq.to_string()).data(shown.to_string())
 }

@@ -9,15 +9,15 @@ use super::{LoadedRun, no_run, run_number};
 use crate::access::RequiredAccess::Look;
 use crate::api::App;
 use crate::api::error::{ApiError, BAD_REQUEST, NOT_FOUND};
-use crate::api::legacy_error::LegacyApiError;
 use crate::api::memory::Memory;
 use crate::api::path::Path;
 use crate::api::query::Query;
+use crate::api::run_error::RunApiError;
 use crate::api::tenant::Tenant;
 use crate::routes::Routes;
 use crate::routes::operation::{Content, of, operation};
 use crate::wire::run::RulePage;
-use crate::wire::short::{AssertionPage, ShortAnalysis, ShortVerdict};
+use crate::wire::summary::{AssertionPage, ShortAnalysis, ShortVerdict};
 
 /// Results of a page, unless the client says otherwise.
 const TAKE: usize = 100;
@@ -117,7 +117,7 @@ async fn load(
     run: &str,
 ) -> Result<LoadedRun, ApiError> {
     let number = run_number(run)?;
-    let missing = |error: LegacyApiError| {
+    let missing = |error: RunApiError| {
         if error.is_missing() { no_run(test, number) } else { error.into() }
     };
     LoadedRun::load_untraced(app, memory, tenant, test, number).await.map_err(missing)

@@ -71,7 +71,7 @@ pub(in crate::api) async fn of_trace(
 ) -> Result<Response, ApiError> {
     let id = trace_id(&id)?;
     let asked = parameters.read(None)?;
-    read(&app, &memory, &Of { key: (id, None), trigger: None }, asked)
+    read(&app, &memory, &ColumnSource { key: (id, None), trigger: None }, asked)
         .await?
         .ok_or_else(|| ApiError::not_found(format!("no span of trace {id} is here")))
 }
@@ -125,9 +125,9 @@ impl RunTraceOf {
     }
 
     /// Returns which columns show its trace; `None` if nothing was sent yet.
-    pub(super) fn of(&self) -> Option<Of> {
+    pub(super) fn of(&self) -> Option<ColumnSource> {
         let trigger = trigger(&self.milestones)?;
-        Some(Of { key: (self.stored.trace, trigger.id), trigger: Some(trigger) })
+        Some(ColumnSource { key: (self.stored.trace, trigger.id), trigger: Some(trigger) })
     }
 
     /// A test that skips trace collection was judged without the trace, whatever arrived.
@@ -138,12 +138,12 @@ impl RunTraceOf {
 
 /// Which columns: of a trace, or of a run with its trigger.
 #[derive(Debug)]
-pub(super) struct Of {
+pub(super) struct ColumnSource {
     pub(super) key: Key,
     pub(super) trigger: Option<Head<'static>>,
 }
 
-impl Of {
+impl ColumnSource {
     /// Returns the columns, with all that arrived before the call.
     pub(super) async fn columns(
         &self,
@@ -179,7 +179,7 @@ fn trigger(milestones: &Milestones) -> Option<Head<'static>> {
 async fn read(
     app: &App,
     memory: &Memory,
-    of: &Of,
+    of: &ColumnSource,
     asked: ColumnsQuery,
 ) -> Result<Option<Response>, ApiError> {
     let live = of.columns(app, memory).await?;

@@ -13,7 +13,7 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, StatusCode, Trace, special};
 
-use super::senders::Sent;
+use super::senders::ServiceLags;
 use super::summary::TraceSummary;
 use crate::api::App;
 use crate::api::error::ApiError;
@@ -119,7 +119,7 @@ fn status(trace: &Trace) -> StatusCode {
 pub(crate) struct Digests {
     traces: Remembered<TraceId, Digest>,
     /// What each chunk held. A chunk never changes.
-    chunks: Remembered<(TraceId, Timestamp), Vec<Sent>>,
+    chunks: Remembered<(TraceId, Timestamp), Vec<ServiceLags>>,
 }
 
 impl Digests {
@@ -157,15 +157,15 @@ impl Digests {
         app: &App,
         memory: &Memory,
         arrivals: &[(TraceId, Timestamp)],
-    ) -> Result<HashMap<(TraceId, Timestamp), Arc<Vec<Sent>>>, ApiError> {
+    ) -> Result<HashMap<(TraceId, Timestamp), Arc<Vec<ServiceLags>>>, ApiError> {
         let (mut found, unknown) = self.chunks.find(arrivals, |_, _| true);
         let times: Vec<Timestamp> = unknown.iter().map(|(_, arrived)| *arrived).collect();
         let is_small = times.is_empty() || app.store.arrival_size(&times).await?.bytes <= TOGETHER_BYTES;
         for portion in times.chunks(if is_small { times.len().max(1) } else { 1 }) {
             let _held = memory.borrow_traces(app.source.arrival_size(portion).await?).await?;
             for (trace, arrival) in app.source.arrivals(portion, u64::MAX).await? {
-                let sent = Arc::new(Sent::of(&arrival));
-                self.chunks.keep((trace, arrival.at), &sent, Sent::bytes(&sent));
+                let sent = Arc::new(ServiceLags::of(&arrival));
+                self.chunks.keep((trace, arrival.at), &sent, ServiceLags::bytes(&sent));
                 found.insert((trace, arrival.at), sent);
             }
         }

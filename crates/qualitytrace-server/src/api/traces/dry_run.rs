@@ -11,16 +11,16 @@ use super::trace_id;
 use crate::api::App;
 use crate::api::error::ApiError;
 use crate::api::json_body::JsonBody;
-use crate::api::legacy_error::LegacyApiError;
 use crate::api::memory::Memory;
 use crate::api::path::Path;
 use crate::api::query::Query;
+use crate::api::run_error::RunApiError;
 use crate::api::runs::{LoadedRun, run_number};
 use crate::api::tenant::Tenant;
 use crate::compute;
 use crate::runner::Runner;
 use crate::variables::Variables;
-use crate::wire::short::ShortVerdict;
+use crate::wire::summary::ShortVerdict;
 
 /// Runs that a dry run looks at, unless the client says otherwise.
 const RUNS: u64 = 10;
@@ -31,7 +31,7 @@ const MAX_RUNS: u64 = 50;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "TrialSpecs")]
-pub(in crate::api) struct Trial {
+pub(in crate::api) struct DryRunRequest {
     specs: Vec<TrialSpec>,
     outputs: Vec<TrialOutput>,
 }
@@ -57,7 +57,7 @@ struct TrialOutput {
 /// The verdict of a dry run.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct Tried {
+pub(in crate::api) struct DryRunResult {
     /// The revision of the columns of the trace.
     revision: String,
     #[serde(flatten)]
@@ -92,7 +92,7 @@ pub(in crate::api) struct Runs {
     runs: String,
 }
 
-impl Trial {
+impl DryRunRequest {
     fn into_test(self) -> Test {
         let text = |value: String| Text { value, ..Text::default() };
         let outputs = self.outputs.into_iter().map(|output| Output {
@@ -110,8 +110,8 @@ pub(in crate::api) async fn of_trace(
     State(app): State<App>,
     memory: Memory,
     Path(id): Path<String>,
-    JsonBody(trial): JsonBody<Trial>,
-) -> Result<Json<Tried>, ApiError> {
+    JsonBody(trial): JsonBody<DryRunRequest>,
+) -> Result<Json<DryRunResult>, ApiError> {
     let loaded = decoded::of_trace(&app, &memory, trace_id(&id)?).await?;
     tried(&trial.into_test(), &Variables::default(), &loaded).await
 }
@@ -122,8 +122,8 @@ pub(in crate::api) async fn of_run(
     memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-    JsonBody(trial): JsonBody<Trial>,
-) -> Result<Json<Tried>, ApiError> {
+    JsonBody(trial): JsonBody<DryRunRequest>,
+) -> Result<Json<DryRunResult>, ApiError> {
     let loaded = decoded::of_run(&app, &memory, &tenant, &test, &run).await?;
     let variables = variables(&app, &memory, &tenant, &test, run_number(&run)?).await?;
     tried(&trial.into_test(), &variables, &loaded).await
@@ -133,11 +133,11 @@ async fn tried(
     test: &Test,
     variables: &Variables,
     loaded: &decoded::Loaded,
-) -> Result<Json<Tried>, ApiError> {
+) -> Result<Json<DryRunResult>, ApiError> {
     compute::give_way().await;
     let verdict = Runner::judge_once(test, variables, &loaded.trace);
     compute::wait_if_stopped().await;
-    Ok(Json(Tried {
+    Ok(Json(DryRunResult {
         revision: loaded.revision.as_nanos().to_string(),
         verdict: ShortVerdict::from(&verdict),
     }))
@@ -150,7 +150,7 @@ pub(in crate::api) async fn of_test(
     tenant: Tenant,
     Path(id): Path<String>,
     Query(asked): Query<Runs>,
-    JsonBody(trial): JsonBody<Trial>,
+    JsonBody(trial): JsonBody<DryRunRequest>,
 ) -> Result<Json<TriedRuns>, ApiError> {
     let take = match asked.runs.as_str() {
         "" => RUNS,
@@ -192,7 +192,7 @@ async fn variables(
     tenant: &Tenant,
     test: &str,
     number: u64,
-) -> Result<Variables, LegacyApiError> {
+) -> Result<Variables, RunApiError> {
     Ok(LoadedRun::load_untraced(app, memory, tenant, test, number).await?.variables())
 }
 

@@ -12,14 +12,14 @@ use crate::api::App;
 use crate::api::error::{ApiError, BAD_REQUEST};
 use crate::api::memory::{Memory, refused};
 use crate::api::query::Query;
-use crate::budget::NoRoom;
+use crate::budget::MemoryBudgetError;
 use crate::compute;
 use crate::decode::Room as _;
 use crate::ingest::Accepted;
-use crate::otlp::{NotStored, store_file};
+use crate::otlp::{SpanFileError, store_file};
 use crate::routes::Routes;
 use crate::routes::operation::{Body, Content, of, operation};
-use crate::trace_files::{self, Format, Unreadable};
+use crate::trace_files::{self, Format, TraceFileError};
 
 /// Traces that are named in a response.
 const MAX_TRACES: usize = 1_000;
@@ -91,9 +91,9 @@ async fn receive(
     compute::give_way().await;
     let mut room = memory.growing()?;
     let file = trace_files::read_within(&body, format, &mut room).map_err(|error| match error {
-        Unreadable::TooLarge { limit } => refused(NoRoom::Ever { limit }),
-        Unreadable::Busy => refused(NoRoom::Now),
-        Unreadable::Broken(_) | Unreadable::Unknown | Unreadable::Empty => {
+        TraceFileError::TooLarge { limit } => refused(MemoryBudgetError::Ever { limit }),
+        TraceFileError::Busy => refused(MemoryBudgetError::Now),
+        TraceFileError::Broken(_) | TraceFileError::Unknown | TraceFileError::Empty => {
             ApiError::bad_request(error.to_string())
         }
     })?;
@@ -138,12 +138,12 @@ fn named(name: &str) -> Result<Option<Format>, ApiError> {
     known.map(Some).ok_or_else(unknown)
 }
 
-impl From<NotStored> for ApiError {
-    fn from(error: NotStored) -> Self {
+impl From<SpanFileError> for ApiError {
+    fn from(error: SpanFileError) -> Self {
         let status = match &error {
-            NotStored::Refused { is_too_large: true, .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            NotStored::Refused { is_too_large: false, .. } => StatusCode::BAD_REQUEST,
-            NotStored::Later(_) => StatusCode::SERVICE_UNAVAILABLE,
+            SpanFileError::Refused { is_too_large: true, .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            SpanFileError::Refused { is_too_large: false, .. } => StatusCode::BAD_REQUEST,
+            SpanFileError::Later(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self { status, message: error.to_string() }
     }

@@ -59,7 +59,7 @@ enum Message {
         /// The number of spans.
         spans: u64,
         /// Their traces, at most 100.
-        traces: Vec<Arrived>,
+        traces: Vec<TraceArrival>,
         /// How many more traces there are.
         unnamed_traces: usize,
     },
@@ -73,7 +73,7 @@ enum Message {
 /// Spans of one trace that arrived.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Arrived {
+struct TraceArrival {
     trace_id: String,
     /// The number of spans that arrived now.
     spans: u64,
@@ -206,7 +206,9 @@ impl Follower {
         Some(Some(Message::Arrived {
             spans: traces.values().sum(),
             unnamed_traces: traces.len().saturating_sub(MAX_NAMED),
-            traces: named.map(|(id, spans)| Arrived { trace_id: id.to_string(), spans: *spans }).collect(),
+            traces: named
+                .map(|(id, spans)| TraceArrival { trace_id: id.to_string(), spans: *spans })
+                .collect(),
         }))
     }
 

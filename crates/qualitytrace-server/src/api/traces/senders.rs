@@ -33,13 +33,13 @@ struct Service {
 
 /// What one service sent in one request.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct ServiceLags {
     service: String,
     /// One lag for each span.
     lags: Vec<u64>,
 }
 
-impl Sent {
+impl ServiceLags {
     /// Bytes in memory, roughly.
     pub(super) fn bytes(all: &[Self]) -> usize {
         size_of::<Self>()

@@ -9,7 +9,7 @@ use qualitytrace_core::id::{ParseIdError, SpanId, TraceId};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
 
-use super::columns::{Of, RunTraceOf};
+use super::columns::{ColumnSource, RunTraceOf};
 use super::trace_id;
 use crate::api::App;
 use crate::api::error::ApiError;
@@ -36,7 +36,7 @@ pub(in crate::api) async fn of_trace(
     Path((id, span)): Path<(String, String)>,
 ) -> Result<Json<SpanDetail>, ApiError> {
     let (trace, span) = (trace_id(&id)?, span_id(&span)?);
-    find(&app, &memory, &Of { key: (trace, None), trigger: None }, span)
+    find(&app, &memory, &ColumnSource { key: (trace, None), trigger: None }, span)
         .await?
         .ok_or_else(|| missing(trace, span))
 }
@@ -70,7 +70,12 @@ fn missing(trace: TraceId, span: SpanId) -> ApiError {
     ApiError::not_found(format!("no span {span} of trace {trace} is here"))
 }
 
-async fn find(app: &App, memory: &Memory, of: &Of, id: SpanId) -> Result<Option<Json<SpanDetail>>, ApiError> {
+async fn find(
+    app: &App,
+    memory: &Memory,
+    of: &ColumnSource,
+    id: SpanId,
+) -> Result<Option<Json<SpanDetail>>, ApiError> {
     let trace = of.key.0;
     let live = of.columns(app, memory).await?;
     let found = {

@@ -15,7 +15,7 @@ use crate::data_store::credentials;
 use crate::data_store::error::FetchError;
 use crate::decode::{self, Allowance};
 use crate::files::{self, CREDENTIAL_BYTES};
-use crate::trigger::{Failure, Reason};
+use crate::trigger::{Reason, TriggerError};
 
 /// Who gives tokens, unless the environment names another cloud.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
@@ -115,7 +115,7 @@ impl Proof {
 
 impl Identity {
     /// Takes the identity from the environment. `audience` is the address that its tokens are for.
-    pub(super) fn new(audience: String) -> Result<Self, Failure> {
+    pub(super) fn new(audience: String) -> Result<Self, TriggerError> {
         let proof = Proof::new(|name| std::env::var(name).ok());
         Ok(Self { client: credentials::client()?, audience, proof, token: Mutex::default() })
     }
@@ -153,7 +153,7 @@ impl Identity {
         let cause = format!("{status} {}", told.lines().next().unwrap_or_default());
         if status.is_server_error() || status == http::StatusCode::TOO_MANY_REQUESTS {
             let message = format!("Azure Active Directory cannot answer: {}", cause.trim());
-            return Err(FetchError::passing(Failure::told(Reason::Timeout, message)));
+            return Err(FetchError::passing(TriggerError::told(Reason::Timeout, message)));
         }
         Err(self.refused(cause.trim()))
     }
@@ -193,7 +193,7 @@ impl Identity {
              AZURE_CLIENT_ID and AZURE_CLIENT_SECRET for the server, or give its machine a managed identity",
             self.proof.name()
         );
-        Failure::told(Reason::Credentials, message).into()
+        TriggerError::told(Reason::Credentials, message).into()
     }
 }
 

@@ -8,7 +8,7 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace};
 use qualitytrace_core::wait::{
-    Begin, Ended, History, Pending, PendingCounts, Policy, Progress, Reason, Register, Standing, Wait,
+    Begin, History, Pending, PendingCounts, Policy, Progress, Reason, Register, SpecStatus, Wait, WaitEnd,
     skipped, wait,
 };
 use tokio::sync::watch;
@@ -20,7 +20,7 @@ use super::judging::Judge;
 use super::log::Log;
 use super::missing_trace::Request;
 use super::report::Report;
-use crate::budget::{Budget, Lease, NoRoom};
+use crate::budget::{Budget, Lease, MemoryBudgetError};
 use crate::clock;
 use crate::compute;
 use crate::data_store::Polled;
@@ -30,7 +30,7 @@ use crate::runner::Error;
 use crate::runner::learning::Learning;
 use crate::runner::relays::Announced;
 use crate::runner::retry::RetryDeadline;
-use crate::runner::spans::{self, Poll};
+use crate::runner::spans::{self, WaitSpans};
 use crate::source::{Cursor, Source};
 use crate::store::RunCommand;
 use crate::wire::RunEventKind;
@@ -49,7 +49,7 @@ const PROMPT_LAG: Duration = Duration::from_millis(250);
 const MEMORY_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What is in memory of the spans that were read.
-enum Held {
+enum SpansInMemory {
     All,
     /// The spans were released, and memory is reserved for reading them again.
     Nothing,
@@ -86,9 +86,9 @@ pub(super) struct Arrivals {
 
 /// How a wait ended.
 #[derive(Debug)]
-pub(super) enum Waited {
+pub(super) enum WaitOutcome {
     /// By the arrived spans, or by their absence.
-    Ended(Ended),
+    Ended(WaitEnd),
     /// It never began.
     Skipped,
     /// The data store cannot be read, for this reason.
@@ -106,17 +106,17 @@ struct Decided {
 
 /// A cache of the last standing of the specs, valid until spans arrive, and for good once it is final.
 #[derive(Debug, Default)]
-struct StandingCache(Option<(usize, Standing)>);
+struct StandingCache(Option<(usize, SpecStatus)>);
 
 impl StandingCache {
     /// The cached standing for this number of spans.
-    fn known(&self, spans: usize) -> Option<&Standing> {
+    fn known(&self, spans: usize) -> Option<&SpecStatus> {
         let known = self.0.as_ref().filter(|(known, standing)| *known == spans || standing.is_final);
         known.map(|(_, standing)| standing)
     }
 
     /// The standing for this number of spans; computed if not cached.
-    fn of(&mut self, spans: usize, compute: impl FnOnce() -> Standing) -> Standing {
+    fn of(&mut self, spans: usize, compute: impl FnOnce() -> SpecStatus) -> SpecStatus {
         match self.known(spans) {
             Some(standing) => standing.clone(),
             None => self.0.insert((spans, compute())).1.clone(),
@@ -196,9 +196,9 @@ impl Arrivals {
         learning: &Learning,
         log: &mut Log,
         judge: &Judge,
-        poll: Poll<'_>,
+        poll: WaitSpans<'_>,
         mut skip: watch::Receiver<Option<RunCommand>>,
-    ) -> Result<Waited, Error> {
+    ) -> Result<WaitOutcome, Error> {
         let mut cache = StandingCache::default();
         let mut report = Report::default();
         let mut policy = *policy;
@@ -238,7 +238,7 @@ impl Arrivals {
             match next {
                 Wait::Ready(ended) | Wait::GaveUp(ended) => {
                     log.buffer(&RunEventKind::wait_ended(&ended, &self.progress));
-                    return Ok(Waited::Ended(ended));
+                    return Ok(WaitOutcome::Ended(ended));
                 }
                 // Arrivals at another server are published, and polled in case a notification was lost.
                 Wait::Until(then, owed) => {
@@ -286,7 +286,7 @@ impl Arrivals {
                             let specs = cache.of(self.spans.len(), || judge.standing(&self.trace(poll.root)));
                             let ended = skipped(&policy, &self.progress, &learning.services(), specs, clock::now());
                             log.buffer(&RunEventKind::wait_skipped(&ended));
-                            return Ok(Waited::Ended(ended));
+                            return Ok(WaitOutcome::Ended(ended));
                         }
                     }
                 }
@@ -317,7 +317,7 @@ impl Arrivals {
         &self,
         policy: &Policy,
         learning: &Learning,
-        specs: Option<&Standing>,
+        specs: Option<&SpecStatus>,
         next: Wait,
         now: Timestamp,
     ) -> Wait {
@@ -384,7 +384,7 @@ impl Arrivals {
         &self,
         policy: &Policy,
         learning: &Learning,
-        specs: Option<&Standing>,
+        specs: Option<&SpecStatus>,
         now: Timestamp,
     ) -> Option<Wait> {
         let mut is_asked = false;
@@ -401,7 +401,7 @@ impl Arrivals {
         &mut self,
         learning: &Learning,
         redactor: &Redactor,
-        poll: Poll<'_>,
+        poll: WaitSpans<'_>,
     ) -> Result<usize, Error> {
         let span = poll.fetch();
         let new = self.read(learning, redactor).instrument(span.clone()).await;
@@ -426,16 +426,16 @@ impl Arrivals {
 
     /// Accounts for the memory of the spans. When other runs hold it, the spans are released before waiting: two
     /// runs that each hold what the other needs would deadlock.
-    async fn hold(&mut self) -> Result<Held, Error> {
+    async fn hold(&mut self) -> Result<SpansInMemory, Error> {
         let missing = |lease: &Lease| self.bytes.saturating_sub(lease.bytes());
         let held = match &mut self.lease {
             Some(lease) => lease.grow(missing(lease)),
             None => self.budget.lease().and_then(|lease| self.lease.insert(lease).grow(self.bytes)),
         };
         match held {
-            Ok(()) => return Ok(Held::All),
-            Err(NoRoom::Ever { limit }) => return Err(Error::TraceTooLarge { limit }),
-            Err(NoRoom::Now) => {}
+            Ok(()) => return Ok(SpansInMemory::All),
+            Err(MemoryBudgetError::Ever { limit }) => return Err(Error::TraceTooLarge { limit }),
+            Err(MemoryBudgetError::Now) => {}
         }
         let all = self.bytes;
         self.forget();
@@ -444,10 +444,10 @@ impl Arrivals {
             match lease.grow_within(all, MEMORY_LOG_INTERVAL).await {
                 Ok(()) => {
                     self.lease = Some(lease);
-                    return Ok(Held::Nothing);
+                    return Ok(SpansInMemory::Nothing);
                 }
-                Err(NoRoom::Ever { limit }) => return Err(Error::TraceTooLarge { limit }),
-                Err(NoRoom::Now) => {
+                Err(MemoryBudgetError::Ever { limit }) => return Err(Error::TraceTooLarge { limit }),
+                Err(MemoryBudgetError::Now) => {
                     tracing::debug!(trace = %self.trace, "waits for memory that other runs have");
                 }
             }
@@ -473,9 +473,9 @@ impl Arrivals {
         loop {
             new += self.read_once(learning, redactor).await?;
             match self.hold().await? {
-                Held::All => return Ok(new),
+                SpansInMemory::All => return Ok(new),
                 // Everything is read again.
-                Held::Nothing => {}
+                SpansInMemory::Nothing => {}
             }
         }
     }

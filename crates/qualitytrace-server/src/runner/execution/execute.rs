@@ -10,12 +10,12 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::{Reply, State, TriggerSpan};
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_core::wait::{Absence, Begin, CONFIRM, Ended, Meaning, Pending, Policy};
+use qualitytrace_core::wait::{Absence, Begin, CONFIRM, Meaning, Pending, Policy, WaitEnd};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument;
 
-use super::arrivals::{Arrivals, Waited};
-use super::judged::Judged;
+use super::arrivals::{Arrivals, WaitOutcome};
+use super::judged::JudgedRun;
 use super::judging::Judge;
 use super::log::Log;
 use super::missing_trace::Request;
@@ -27,9 +27,9 @@ use crate::compute;
 use crate::redact::Redactor;
 use crate::runner::Error;
 use crate::runner::retry::retry_while_unavailable;
-use crate::runner::spans::{self, Poll};
+use crate::runner::spans::{self, WaitSpans};
 use crate::store::{RunCommand, StoredRun, StoredTest};
-use crate::trigger::{Context, Failure};
+use crate::trigger::{Context, TriggerError};
 use crate::variables::{Variables, redactor_of_trace};
 use crate::wire::request::{RunRequest, RunSettings};
 use crate::wire::{Outcome, RunEventKind, Verdict};
@@ -40,7 +40,7 @@ pub(super) const NOT_WAITED: &str =
 
 /// A run whose trigger was answered.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct AnsweredRun {
     pub(super) stored: StoredTest,
     pub(super) test: Test,
     pub(super) settings: RunSettings,
@@ -76,7 +76,7 @@ impl Execution {
         skip: watch::Receiver<Option<RunCommand>>,
         run_span: &tracing::Span,
         permit: OwnedSemaphorePermit,
-    ) -> Result<Option<Judged>, Error> {
+    ) -> Result<Option<JudgedRun>, Error> {
         let (stored, test) = self.test_of(run).await?;
         spans::note_test(run_span, &test);
         let request = RunRequest::of(run);
@@ -119,7 +119,7 @@ impl Execution {
                 return log.fail(State::TriggerFailed, &RunEventKind::from(&failure)).await;
             }
         };
-        let mut answered = Answered {
+        let mut answered = AnsweredRun {
             stored,
             test,
             settings: request.settings,
@@ -138,8 +138,8 @@ impl Execution {
     }
 
     /// Prepares to wait for the trace of an answered trigger.
-    pub(super) async fn prepare_wait(&self, answered: &mut Answered) -> Result<WaitPlan, Error> {
-        let Answered { stored, test, settings, arrivals, .. } = answered;
+    pub(super) async fn prepare_wait(&self, answered: &mut AnsweredRun) -> Result<WaitPlan, Error> {
+        let AnsweredRun { stored, test, settings, arrivals, .. } = answered;
         let waiting = self.waiting(&stored.id, test, settings).await?;
         let Some(Waiting { policy, prompt_settle, is_awaited, uninstrumented, confirm }) = waiting else {
             let (policy, pull) = (self.policy, Pulling::Nothing);
@@ -159,20 +159,29 @@ impl Execution {
     pub(super) async fn conclude(
         &self,
         log: &mut Log,
-        answered: Answered,
+        answered: AnsweredRun,
         waiting: WaitPlan,
         skip: watch::Receiver<Option<RunCommand>>,
         run_span: &tracing::Span,
-    ) -> Result<Option<Judged>, Error> {
-        let Answered {
-            stored, test, settings, variables, trigger, generator, mut arrivals, sent, reply, ..
+    ) -> Result<Option<JudgedRun>, Error> {
+        let AnsweredRun {
+            stored,
+            test,
+            settings,
+            variables,
+            trigger,
+            generator,
+            mut arrivals,
+            sent,
+            reply,
+            ..
         } = answered;
         let WaitPlan { policy, confirm, is_awaited, mut pull, .. } = waiting;
         let TriggerSpan { id, trace, start, end } = sent;
         let judge = Judge::compile(&test, &variables, generator).with_within(policy.within);
         let root = sent.to_span(&reply);
         let waited = if is_awaited {
-            let poll = Poll { run: run_span, test: &stored.id, trace, span: id, root: &root };
+            let poll = WaitSpans { run: run_span, test: &stored.id, trace, span: id, root: &root };
             let wait_span = poll.start();
             let wait = arrivals.wait(&policy, &self.learning, log, &judge, poll, skip);
             let waited = pull.during(wait.instrument(wait_span.clone()), policy.timeout).await?;
@@ -183,12 +192,12 @@ impl Execution {
             waited
         } else {
             log.buffer(&RunEventKind::WaitSkipped { debts: Vec::new(), expected: Vec::new() });
-            Waited::Skipped
+            WaitOutcome::Skipped
         };
         if waited.no_trace().is_some() {
             let told = pull.explain(&waited, trace);
             let request = Request::new(&trigger, &sent);
-            let judged = Judged::just_now(judge, root, arrivals, Outcome::Inconclusive, &waited, policy);
+            let judged = JudgedRun::just_now(judge, root, arrivals, Outcome::Inconclusive, &waited, policy);
             self.pull_late(pull, judged.to_confirm());
             return self.end_without_trace(log, &request, told, judged.with(true, None, settings)).await;
         }
@@ -207,7 +216,7 @@ impl Execution {
         let outcome = verdict.outcome;
         self.recorder.phase("judge", clock::now().since(waited_until));
         self.learn(&stored.id, &arrivals, &waited, outcome, log.redactor()).await?;
-        let mut judged = Judged::just_now(judge, root, arrivals, outcome, &waited, policy);
+        let mut judged = JudgedRun::just_now(judge, root, arrivals, outcome, &waited, policy);
         (judged.confirm, judged.analysis_open) = (confirm.unwrap_or(CONFIRM), analysis_open);
         self.pull_late(pull, judged.to_confirm());
         self.note_if_proven(log, &mut judged);
@@ -225,7 +234,7 @@ impl Execution {
         test: &str,
         trigger: &Trigger,
         context: &Context,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, TriggerError> {
         let start = clock::now();
         let span = spans::trigger(run_span, test, trigger, context);
         let record = self.recorder.trigger_span(trigger.kind(), context);
@@ -267,8 +276,8 @@ impl Execution {
         log: &mut Log,
         request: &Request,
         told: Option<String>,
-        judged: Judged,
-    ) -> Result<Option<Judged>, Error> {
+        judged: JudgedRun,
+    ) -> Result<Option<JudgedRun>, Error> {
         let message = match told {
             Some(told) => told,
             None => {
@@ -277,17 +286,17 @@ impl Execution {
             }
         };
         log.end(State::TraceFailed, &RunEventKind::NoTrace { message }).await?;
-        Ok(Some(Judged { has_no_verdict: true, ..judged }))
+        Ok(Some(JudgedRun { has_no_verdict: true, ..judged }))
     }
 
     /// The spans that are neither here nor known to be absent. `sent` is when the trigger was sent.
-    fn absences(&self, waited: &Waited, test: &Test, sent: Timestamp) -> Vec<Absence> {
+    fn absences(&self, waited: &WaitOutcome, test: &Test, sent: Timestamp) -> Vec<Absence> {
         let mut absences = match waited {
-            Waited::Skipped if test.skip_trace_collection => return Vec::new(),
-            Waited::Skipped => vec![Absence::of_anyone(NOT_WAITED.to_owned())],
-            Waited::Unreadable(message) => vec![Absence::of_anyone(message.clone())],
+            WaitOutcome::Skipped if test.skip_trace_collection => return Vec::new(),
+            WaitOutcome::Skipped => vec![Absence::of_anyone(NOT_WAITED.to_owned())],
+            WaitOutcome::Unreadable(message) => vec![Absence::of_anyone(message.clone())],
             // A final failure leaves the other specs of the test open.
-            Waited::Ended(ended) => ended.absences.clone(),
+            WaitOutcome::Ended(ended) => ended.absences.clone(),
         };
         absences.extend(self.source.ingest().refusals().since(sent).map(Absence::of_refused));
         absences
@@ -298,11 +307,11 @@ impl Execution {
         &self,
         test: &str,
         arrivals: &Arrivals,
-        waited: &Waited,
+        waited: &WaitOutcome,
         outcome: Outcome,
         redactor: &Redactor,
     ) -> Result<(), Error> {
-        let Waited::Ended(ended) = waited else { return Ok(()) };
+        let WaitOutcome::Ended(ended) = waited else { return Ok(()) };
         let passed = outcome == Outcome::Passed;
         self.learning.observed(arrivals.progress.entries(), redactor);
         retry_while_unavailable(|| async {
@@ -345,7 +354,7 @@ fn authority(url: &str) -> Option<Arc<str>> {
 /// Stores the reply to the trigger, and how its trace is waited for, if it is: another server can go on from here.
 async fn store_reply(
     log: &mut Log,
-    Answered { reply, sent, .. }: &Answered,
+    AnsweredRun { reply, sent, .. }: &AnsweredRun,
     awaiting: Option<&RunEventKind>,
 ) -> Result<(), Error> {
     let triggered = RunEventKind::triggered(reply, sent);
@@ -413,7 +422,7 @@ fn attached(trigger: &Trigger, variables: &Variables) -> Result<Option<TraceId>,
     id.parse().map(Some).map_err(|error| format!("the trigger names no trace: {error}"))
 }
 
-impl Waited {
+impl WaitOutcome {
     /// What to check when no trace arrived.
     fn no_trace(&self) -> Option<String> {
         match self {
@@ -431,7 +440,7 @@ pub(super) fn unproven(absences: &[Absence], refused: Option<&String>) -> Option
 }
 
 /// What the trace still owed and could matter, one sentence each.
-fn debts(ended: &Ended) -> Vec<String> {
+fn debts(ended: &WaitEnd) -> Vec<String> {
     ended.debts.iter().filter(|debt| **debt != Pending::First).map(ToString::to_string).collect()
 }
 

@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use crate::runner::RunId;
-use crate::wire::owed::Owed;
+use crate::wire::owed::WaitStatus;
 
 /// The watched runs.
 #[derive(Debug, Default)]
-pub(crate) struct Forecasts(Mutex<HashMap<RunId, watch::Sender<Option<Arc<Owed>>>>>);
+pub(crate) struct Forecasts(Mutex<HashMap<RunId, watch::Sender<Option<Arc<WaitStatus>>>>>);
 
 /// A subscription to what a run owes.
 #[derive(Debug)]
 pub(crate) struct Watching {
     forecasts: Arc<Forecasts>,
     run: RunId,
-    latest: watch::Receiver<Option<Arc<Owed>>>,
+    latest: watch::Receiver<Option<Arc<WaitStatus>>>,
 }
 
 impl Forecasts {
@@ -33,7 +33,7 @@ impl Forecasts {
     }
 
     /// Tells the clients that watch a run, if what it owes has changed.
-    pub(super) fn publish(&self, run: &RunId, owed: Owed) {
+    pub(super) fn publish(&self, run: &RunId, owed: WaitStatus) {
         if let Some(sender) = self.lock().get(run) {
             sender.send_if_modified(|latest| {
                 let is_new = latest.as_ref().is_none_or(|latest| latest.differs_from(&owed));
@@ -45,14 +45,14 @@ impl Forecasts {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, watch::Sender<Option<Arc<Owed>>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, watch::Sender<Option<Arc<WaitStatus>>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Watching {
     /// Waits until what the run owes changes, and returns it.
-    pub(crate) async fn changed(&mut self) -> Arc<Owed> {
+    pub(crate) async fn changed(&mut self) -> Arc<WaitStatus> {
         loop {
             // The sender lives as long as this subscription.
             if self.latest.changed().await.is_err() {

@@ -6,7 +6,7 @@ use qualitytrace_core::trace::Span;
 use qualitytrace_core::wait::{CONFIRM, Policy, Reason};
 use tokio::time::Instant;
 
-use super::arrivals::{Arrivals, Waited};
+use super::arrivals::{Arrivals, WaitOutcome};
 use super::judging::Judge;
 use crate::redact::Redactor;
 use crate::wire::request::RunSettings;
@@ -14,7 +14,7 @@ use crate::wire::{Outcome, run};
 
 /// A run that was judged, with what is needed to judge it again.
 #[derive(Debug)]
-pub(super) struct Judged {
+pub(super) struct JudgedRun {
     pub(super) judge: Judge,
     pub(super) root: Span,
     pub(super) arrivals: Arrivals,
@@ -23,7 +23,7 @@ pub(super) struct Judged {
     pub(super) has_trace: bool,
     /// Whether it ended without a verdict, because nothing arrived.
     pub(super) has_no_verdict: bool,
-    pub(super) awaited: Awaited,
+    pub(super) awaited: WaitExtent,
     /// Whether another server began the wait, and spans may be lost that were sent meanwhile.
     pub(super) is_resumed: bool,
     /// Redacts the trace before it is judged, because the stored trigger is redacted as well.
@@ -45,7 +45,7 @@ pub(super) struct Judged {
 
 /// How the trace of a judged run was waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Awaited {
+pub(super) enum WaitExtent {
     /// The wait ended by itself: late spans show that it was too short.
     ToTheEnd,
     /// The user skipped the wait, or an earlier run waited.
@@ -63,21 +63,21 @@ pub(super) enum Confirmation {
     Settled,
 }
 
-impl Judged {
+impl JudgedRun {
     /// A run that was just judged by this server.
     pub(super) fn just_now(
         judge: Judge,
         root: Span,
         arrivals: Arrivals,
         outcome: Outcome,
-        waited: &Waited,
+        waited: &WaitOutcome,
         policy: Policy,
     ) -> Self {
         let awaited = match waited {
-            Waited::Ended(ended) if ended.reason == Reason::Skipped => Awaited::CutShort,
-            Waited::Ended(_) => Awaited::ToTheEnd,
-            Waited::Unreadable(_) => Awaited::CutShort,
-            Waited::Skipped => Awaited::NotYet { until: Instant::now() },
+            WaitOutcome::Ended(ended) if ended.reason == Reason::Skipped => WaitExtent::CutShort,
+            WaitOutcome::Ended(_) => WaitExtent::ToTheEnd,
+            WaitOutcome::Unreadable(_) => WaitExtent::CutShort,
+            WaitOutcome::Skipped => WaitExtent::NotYet { until: Instant::now() },
         };
         Self {
             is_resumed: arrivals.is_resumed(),
@@ -90,7 +90,7 @@ impl Judged {
             settings: RunSettings::default(),
             policy,
             confirm: CONFIRM,
-            confirmation: if awaited == Awaited::ToTheEnd && outcome == Outcome::Failed {
+            confirmation: if awaited == WaitExtent::ToTheEnd && outcome == Outcome::Failed {
                 Confirmation::Open
             } else {
                 Confirmation::Settled

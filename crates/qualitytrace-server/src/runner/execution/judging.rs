@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use qualitytrace_core::definition::Test;
-use qualitytrace_core::judge::{self, Compiled, Failure, Options, Remedy};
+use qualitytrace_core::judge::{self, Compiled, FailureReason, Options, Remedy};
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::trace::Trace;
-use qualitytrace_core::wait::{Absence, Standing, Undecided};
+use qualitytrace_core::wait::{Absence, OpenSpec, SpecStatus};
 
 use crate::compute;
 use crate::redact::Redactor;
@@ -49,8 +49,8 @@ impl Judge {
     }
 
     /// Evaluates the specs on the spans that have arrived.
-    pub(super) fn standing(&self, trace: &Trace) -> Standing {
-        let judge::Standings { assertions: standings, outputs_stand } =
+    pub(super) fn standing(&self, trace: &Trace) -> SpecStatus {
+        let judge::TestStatus { assertions: standings, outputs_stand } =
             self.compiled.standing(trace, &self.variables, &self.options(Vec::new(), None));
         let failed_for_good = standings.iter().any(|standing| standing.is_final && !standing.passes);
         // A test that passes hands its outputs on: they are waited for like its specs.
@@ -60,13 +60,13 @@ impl Judge {
         for standing in standings.iter().filter(|standing| standing.remedy != Remedy::None) {
             *open.entry(standing.spec).or_default() |= standing.remedy == Remedy::MoreSpans;
         }
-        let undecided = open.into_iter().map(|(spec, lacks_spans)| Undecided {
+        let undecided = open.into_iter().map(|(spec, lacks_spans)| OpenSpec {
             name: self.title(spec),
             services: self.compiled.services(&self.compiled.specs[spec]),
             lacks_spans,
             within: self.within(spec),
         });
-        Standing {
+        SpecStatus {
             undecided: undecided.collect(),
             is_final: !standings.is_empty() && (failed_for_good || all_for_good),
         }
@@ -92,7 +92,7 @@ impl Judge {
         let standings = self.compiled.standing(trace, &self.variables, &options).assertions;
         let early = |spec: usize| {
             let own = || standings.iter().filter(move |standing| standing.spec == spec);
-            let fails = |standing: &judge::Standing| !standing.passes;
+            let fails = |standing: &judge::AssertionStatus| !standing.passes;
             if own().any(|standing| fails(standing) && standing.is_final) {
                 EarlyOutcome::Failed
             } else if own().any(fails) {
@@ -197,11 +197,13 @@ fn problem(spec: &judge::SpecResult, judged: &judge::Outcome) -> Option<String> 
         return Some(format!("the selector matches no span: {unknown}"));
     }
     match judged {
-        judge::Outcome::Failed(Failure::InvalidSelector) => {
+        judge::Outcome::Failed(FailureReason::InvalidSelector) => {
             spec.diagnostics.first().map(|found| format!("the selector is invalid: {}", found.message))
         }
-        judge::Outcome::Failed(Failure::NoSpan) => Some("the selector matches no span".to_owned()),
-        judge::Outcome::Failed(Failure::NoMatch | Failure::InvalidAssertion | Failure::NotEvaluated)
+        judge::Outcome::Failed(FailureReason::NoSpan) => Some("the selector matches no span".to_owned()),
+        judge::Outcome::Failed(
+            FailureReason::NoMatch | FailureReason::InvalidAssertion | FailureReason::NotEvaluated,
+        )
         | judge::Outcome::Passed => None,
         judge::Outcome::Inconclusive { reason } => Some(reason.clone()),
     }

@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use super::Execution;
 use super::arrivals::Arrivals;
 use super::execute::{NOT_WAITED, read, unproven};
-use super::judged::{Awaited, Confirmation, Judged};
+use super::judged::{Confirmation, JudgedRun, WaitExtent};
 use super::judging::Judge;
-use super::log::{Log, Standing};
+use super::log::{Log, ResultInputs};
 use crate::clock;
 use crate::compute;
 use crate::runner::counts::recount_suite;
@@ -37,12 +37,12 @@ const HELD: Duration = Duration::from_secs(2);
 /// The limit of the window that is derived from the lags of services; `runs.lateWindow` may be longer.
 const MAX_LATE_WINDOW: Duration = Duration::from_mins(10);
 
-impl Judged {
+impl JudgedRun {
     /// What the result of this run depends on.
-    pub(super) fn standing(&self, run: &StoredRun) -> Standing {
+    pub(super) fn standing(&self, run: &StoredRun) -> ResultInputs {
         let specs = (!self.has_no_verdict).then_some(self.outcome);
         let (analysis, is_open) = (self.analysis.as_ref(), self.analysis_open.is_some());
-        Standing::of(run).judged(analysis, is_open, specs, self.already_counted)
+        ResultInputs::of(run).judged(analysis, is_open, specs, self.already_counted)
     }
 }
 
@@ -54,19 +54,19 @@ impl Execution {
     }
 
     /// Watches for late spans until the deadline, in a task of its own.
-    fn spawn_watching(self: &Arc<Self>, mut log: Log, judged: Judged, deadline: Instant) {
+    fn spawn_watching(self: &Arc<Self>, mut log: Log, judged: JudgedRun, deadline: Instant) {
         let execution = Arc::clone(self);
         self.tasks.spawn(async move { execution.watch_late(&mut log, judged, deadline).await });
     }
 
     /// Watches for late spans of a run that was just judged.
-    pub(super) fn watch_judged(self: &Arc<Self>, log: Log, judged: Judged) {
+    pub(super) fn watch_judged(self: &Arc<Self>, log: Log, judged: JudgedRun) {
         self.spawn_watching(log, judged, Instant::now() + self.late_window());
     }
 
     /// Watches for late spans until the deadline. The run is parked when its verdict is settled and no span came for a
     /// while, or when too many others are in memory.
-    async fn watch_late(self: &Arc<Self>, log: &mut Log, mut judged: Judged, deadline: Instant) {
+    async fn watch_late(self: &Arc<Self>, log: &mut Log, mut judged: JudgedRun, deadline: Instant) {
         let _counted = self.watched.loaded();
         judged.arrivals.forget();
         let mut held_until = Instant::now() + HELD;
@@ -74,7 +74,7 @@ impl Execution {
         loop {
             let now = Instant::now();
             let is_settled = judged.confirmation == Confirmation::Settled
-                && !matches!(judged.awaited, Awaited::NotYet { .. });
+                && !matches!(judged.awaited, WaitExtent::NotYet { .. });
             if now >= held_until && now < deadline {
                 permit = permit.filter(|_| !is_settled);
                 if permit.is_none() && !is_settled {
@@ -87,13 +87,13 @@ impl Execution {
             // A failure by absence is rechecked when arrivals of other traces may have proven it, and a trace that
             // was not waited for when it may be complete.
             let until = match (judged.awaited, judged.confirmation) {
-                (Awaited::NotYet { until }, _) => deadline.min(until),
+                (WaitExtent::NotYet { until }, _) => deadline.min(until),
                 (_, Confirmation::Open) => deadline.min(now + CONFIRM_INTERVAL),
                 (_, Confirmation::Settled) => deadline,
             };
             let until = if permit.is_none() { until.min(held_until) } else { until };
             let has_changed = judged.arrivals.change_before(until).await;
-            let is_incomplete = matches!(judged.awaited, Awaited::NotYet { .. });
+            let is_incomplete = matches!(judged.awaited, WaitExtent::NotYet { .. });
             if has_changed {
                 held_until = Instant::now() + HELD;
             }
@@ -120,14 +120,14 @@ impl Execution {
     }
 
     /// Whether every span that a failure may have missed is known to be absent by now.
-    fn is_proven(&self, judged: &Judged) -> bool {
+    fn is_proven(&self, judged: &JudgedRun) -> bool {
         let (progress, services) = (&judged.arrivals.progress, self.learning.services());
         judged.confirmation == Confirmation::Open
             && is_absence_proven(&judged.policy, judged.confirm, progress, &services, clock::now())
     }
 
     /// Buffers the event that a failure is proven, if it is by now.
-    pub(super) fn note_if_proven(&self, log: &mut Log, judged: &mut Judged) {
+    pub(super) fn note_if_proven(&self, log: &mut Log, judged: &mut JudgedRun) {
         if self.is_proven(judged) {
             judged.confirmation = Confirmation::Settled;
             log.buffer(&RunEventKind::Confirmed);
@@ -135,19 +135,19 @@ impl Execution {
     }
 
     /// Asks whether a trace that the run did not wait for is complete by now, and else when to ask again.
-    fn awaited_now(&self, judged: &Judged, trace: &Trace) -> Awaited {
+    fn awaited_now(&self, judged: &JudgedRun, trace: &Trace) -> WaitExtent {
         let specs = judged.judge.standing(trace);
         let (progress, services, now) = (&judged.arrivals.progress, self.learning.services(), clock::now());
         match wait(&judged.policy, progress, &services, || specs, now) {
-            Wait::Until(then, _) => Awaited::NotYet { until: Instant::now() + then.since(now) },
-            Wait::Ready(_) | Wait::GaveUp(_) => Awaited::CutShort,
+            Wait::Until(then, _) => WaitExtent::NotYet { until: Instant::now() + then.since(now) },
+            Wait::Ready(_) | Wait::GaveUp(_) => WaitExtent::CutShort,
         }
     }
 
-    pub(super) async fn judge_again(&self, log: &mut Log, judged: &mut Judged) -> Result<(), Error> {
+    pub(super) async fn judge_again(&self, log: &mut Log, judged: &mut JudgedRun) -> Result<(), Error> {
         let read = judged.arrivals.read(&self.learning, log.redactor()).await?;
         let new = read.saturating_sub(std::mem::take(&mut judged.already_counted));
-        if new == 0 && !matches!(judged.awaited, Awaited::NotYet { .. }) {
+        if new == 0 && !matches!(judged.awaited, WaitExtent::NotYet { .. }) {
             return Ok(());
         }
         let trace = judged.redactor.trace(judged.arrivals.trace(&judged.root));
@@ -156,10 +156,10 @@ impl Execution {
         let mut open = absences(&judged.policy, progress, &self.learning.services(), &standing, clock::now());
         open.extend(self.source.ingest().refusals().since(judged.root.start).map(Absence::of_refused));
         let refused = self.source.refused(trace.id());
-        if matches!(judged.awaited, Awaited::NotYet { .. }) {
+        if matches!(judged.awaited, WaitExtent::NotYet { .. }) {
             judged.awaited = self.awaited_now(judged, &trace);
         }
-        if matches!(judged.awaited, Awaited::NotYet { .. }) {
+        if matches!(judged.awaited, WaitExtent::NotYet { .. }) {
             open.push(Absence::of_anyone(NOT_WAITED.to_owned()));
         }
         // An analysis does not hold for sure while the trace may be incomplete.
@@ -175,7 +175,7 @@ impl Execution {
         }
         compute::give_way().await;
         let mut verdict = judged.judge.verdict_after(judged.is_resumed, &trace, open, refused);
-        if judged.awaited == Awaited::ToTheEnd {
+        if judged.awaited == WaitExtent::ToTheEnd {
             let (progress, passed) = (&judged.arrivals.progress, verdict.outcome == Outcome::Passed);
             self.learning.observed(progress.entries(), log.redactor());
             retry_while_unavailable(|| async { self.learning.late(&log.run().test, progress, passed).await })
@@ -243,7 +243,7 @@ impl Execution {
 
     /// Rebuilds a run that was judged, or ended without a trace, from its events. `None` when late spans do not
     /// matter to it.
-    pub(super) async fn judged(&self, run: &StoredRun) -> Result<Option<Judged>, Error> {
+    pub(super) async fn judged(&self, run: &StoredRun) -> Result<Option<JudgedRun>, Error> {
         let Some(stored) = self.store.test(&run.test, Some(run.test_version)).await? else { return Ok(None) };
         let test = read(&stored)?;
         let events = self.store.events(&run.test, run.number, 0).await?;
@@ -278,7 +278,7 @@ impl Execution {
         // The stored trigger is redacted, so the trace and the variables must be too.
         let variables = Variables::shown(&run.variables);
         let generator = Generator::in_utc(clock::now(), rand::random());
-        Ok(Some(Judged {
+        Ok(Some(JudgedRun {
             judge: Judge::compile(&test, &variables, generator).with_within(policy.within),
             redactor: redactor_of_trace(&self.store, run.trace).await?,
             root,
@@ -293,9 +293,9 @@ impl Execution {
             awaited: if is_own
                 && !events.iter().any(|event| matches!(event.what, RunEventKind::WaitSkipped { .. }))
             {
-                Awaited::ToTheEnd
+                WaitExtent::ToTheEnd
             } else {
-                Awaited::CutShort
+                WaitExtent::CutShort
             },
             already_counted: spans_of(&events),
             analysis: state.analysis.clone(),

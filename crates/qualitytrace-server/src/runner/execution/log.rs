@@ -18,7 +18,7 @@ use crate::runner::{Error, RunId, spans};
 use crate::store::{self, Notification, RunCommand, RunResult, Store, StoredEvent, StoredRun, unscoped};
 use crate::variables::Variables;
 use crate::wire::fold::{AnalyzerGates, ended};
-use crate::wire::owed::Owed;
+use crate::wire::owed::WaitStatus;
 use crate::wire::request::RunRequest;
 use crate::wire::run::Linter;
 use crate::wire::{Outcome, RunEventKind, Verdict, series};
@@ -45,12 +45,12 @@ pub(in crate::runner) struct Log {
     /// Redacts secrets.
     redactor: Redactor,
     forecasts: Arc<Forecasts>,
-    standing: Standing,
+    standing: ResultInputs,
 }
 
 /// What the result of a run depends on.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Standing {
+pub(super) struct ResultInputs {
     /// The gates that the run must pass.
     required: Vec<String>,
     /// Those of the analyzer that it failed.
@@ -63,7 +63,7 @@ pub(super) struct Standing {
     stored: Option<&'static str>,
 }
 
-impl Standing {
+impl ResultInputs {
     /// A run with this request that was not analyzed yet.
     pub(super) fn of(run: &StoredRun) -> Self {
         Self { required: RunRequest::of(run).required_gates, ..Self::default() }
@@ -131,7 +131,7 @@ impl Log {
             span: Span::none(),
             redactor: Redactor::default(),
             forecasts: Arc::default(),
-            standing: Standing::default(),
+            standing: ResultInputs::default(),
         }
     }
 
@@ -147,7 +147,7 @@ impl Log {
     }
 
     /// Tells the clients that watch the run what it owes.
-    pub(super) fn publish(&self, owed: Owed) {
+    pub(super) fn publish(&self, owed: WaitStatus) {
         self.forecasts.publish(&self.run, owed);
     }
 
@@ -168,7 +168,7 @@ impl Log {
     }
 
     /// Sets what is known of the result so far.
-    pub(super) fn set_standing(&mut self, standing: Standing) {
+    pub(super) fn set_standing(&mut self, standing: ResultInputs) {
         self.standing = standing;
     }
 

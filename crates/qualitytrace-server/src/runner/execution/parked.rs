@@ -11,7 +11,7 @@ use qualitytrace_core::time::Timestamp;
 use tokio::time::Instant;
 
 use super::Execution;
-use super::judged::{Awaited, Confirmation, Judged};
+use super::judged::{Confirmation, JudgedRun, WaitExtent};
 use super::late_spans::CONFIRM_INTERVAL;
 use super::log::Log;
 use crate::follow::Following;
@@ -73,7 +73,7 @@ struct Parked {
     /// The spans that were read, and the arrival of the last one.
     spans: usize,
     last_arrival: Timestamp,
-    awaited: Awaited,
+    awaited: WaitExtent,
     confirmation: Confirmation,
     deadline: Instant,
     _counted: ParkedRun,
@@ -83,19 +83,19 @@ impl Parked {
     /// When the run is looked at, even if nothing arrives.
     fn wake_at(&self) -> Instant {
         match self.awaited {
-            Awaited::NotYet { until } => until.max(Instant::now() + CONFIRM_INTERVAL).min(self.deadline),
-            Awaited::ToTheEnd | Awaited::CutShort => self.deadline,
+            WaitExtent::NotYet { until } => until.max(Instant::now() + CONFIRM_INTERVAL).min(self.deadline),
+            WaitExtent::ToTheEnd | WaitExtent::CutShort => self.deadline,
         }
     }
 
     fn is_settled(&self) -> bool {
-        self.confirmation == Confirmation::Settled && !matches!(self.awaited, Awaited::NotYet { .. })
+        self.confirmation == Confirmation::Settled && !matches!(self.awaited, WaitExtent::NotYet { .. })
     }
 }
 
 impl Execution {
     /// Releases the state of a judged run, and watches for late spans in a task of its own.
-    pub(super) fn park(self: &Arc<Self>, log: &Log, judged: Judged, deadline: Instant) {
+    pub(super) fn park(self: &Arc<Self>, log: &Log, judged: JudgedRun, deadline: Instant) {
         let (spans, last_arrival) = (judged.arrivals.progress.spans(), judged.arrivals.last_read());
         let (awaited, confirmation) = (judged.awaited, judged.confirmation);
         let (trace, changes, announced) = judged.arrivals.into_subscription();

@@ -9,7 +9,7 @@ use qualitytrace_core::id::TraceId;
 use tokio::time::Instant;
 
 use super::Execution;
-use super::arrivals::{Arrivals, Waited};
+use super::arrivals::{Arrivals, WaitOutcome};
 use super::settings::read;
 use crate::data_store::Pull;
 use crate::redact::Redactor;
@@ -37,18 +37,18 @@ impl Pulling {
     /// Pulls the trace while the run waits for it.
     pub(super) async fn during(
         &mut self,
-        wait: impl Future<Output = Result<Waited, Error>>,
+        wait: impl Future<Output = Result<WaitOutcome, Error>>,
         timeout: Duration,
-    ) -> Result<Waited, Error> {
+    ) -> Result<WaitOutcome, Error> {
         match self {
             Self::Nothing => wait.await,
-            Self::Failed(message) => Ok(Waited::Unreadable(message.clone())),
+            Self::Failed(message) => Ok(WaitOutcome::Unreadable(message.clone())),
             Self::From { pull, redactor } => {
                 let until = Instant::now() + timeout;
                 tokio::select! {
                     waited = wait => waited,
                     error = pull.follow(until) => {
-                        Ok(Waited::Unreadable(unreadable(&redactor.text(&error.failure.message))))
+                        Ok(WaitOutcome::Unreadable(unreadable(&redactor.text(&error.failure.message))))
                     }
                 }
             }
@@ -56,9 +56,9 @@ impl Pulling {
     }
 
     /// Explains why the run has no trace, if it is in a data store.
-    pub(super) fn explain(&self, waited: &Waited, trace: TraceId) -> Option<String> {
+    pub(super) fn explain(&self, waited: &WaitOutcome, trace: TraceId) -> Option<String> {
         match (self, waited) {
-            (_, Waited::Unreadable(message)) => Some(message.clone()),
+            (_, WaitOutcome::Unreadable(message)) => Some(message.clone()),
             (Self::From { pull, .. }, _) => {
                 let name = pull.store_name();
                 Some(format!(

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_core::wait::{Policy, Progress, Standing, Undecided, forecast};
+use qualitytrace_core::wait::{OpenSpec, Policy, Progress, SpecStatus, forecast};
 use tokio::time::Instant;
 
 use super::log::Log;
 use crate::runner::learning::Learning;
-use crate::wire::owed::{EarlyOutcome, EarlySpec, FirstSeen, Owed};
+use crate::wire::owed::{EarlyOutcome, EarlySpec, FirstSeen, WaitStatus};
 
 /// The shortest time between two reports.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -49,16 +49,16 @@ impl Report {
             self.evaluate_at = Some(Instant::now() + started.elapsed() * PAUSE);
         }
         let failing = self.specs.1.iter().filter(|(spec, _)| spec.outcome == EarlyOutcome::Failing);
-        let undecided = failing.map(|(spec, within)| Undecided {
+        let undecided = failing.map(|(spec, within)| OpenSpec {
             name: spec.name.clone(),
             services: Vec::new(),
             lacks_spans: false,
             within: *within,
         });
-        let standing = Standing { undecided: undecided.collect(), is_final: false };
+        let standing = SpecStatus { undecided: undecided.collect(), is_final: false };
         let forecast = forecast(policy, progress, &learning.services(), &standing, now);
         let specs = (spans, self.specs.1.iter().map(|(spec, _)| spec.clone()).collect());
-        log.publish(Owed::of(&forecast, specs, &mut self.first_seen, log.redactor(), now));
+        log.publish(WaitStatus::of(&forecast, specs, &mut self.first_seen, log.redactor(), now));
         None
     }
 }

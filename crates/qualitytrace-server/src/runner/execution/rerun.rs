@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::execute::{read, recorded};
 use super::judging::Judge;
-use super::log::{Standing, body};
+use super::log::{ResultInputs, body};
 use super::{Execution, random_trace_id};
 use crate::client::Client;
 use crate::clock;
@@ -69,7 +69,7 @@ impl Execution {
         log.set_span(span.clone());
         let known = RunState::of(events);
         let analysis = (known.analysis.as_ref(), known.analysis_open.is_some());
-        log.set_standing(Standing::of(earlier).judged(analysis.0, analysis.1, None, 0));
+        log.set_standing(ResultInputs::of(earlier).judged(analysis.0, analysis.1, None, 0));
         let Some((trace, test)) = judged_by else {
             let message = format!("run {} has no trace to judge", earlier.number);
             log.end(State::TraceFailed, &RunEventKind::NoTrace { message }).await?;

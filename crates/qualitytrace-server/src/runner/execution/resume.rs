@@ -9,8 +9,8 @@ use qualitytrace_core::wait::Begin;
 use tokio::sync::watch;
 
 use super::Execution;
-use super::execute::{Answered, resolved};
-use super::judged::Judged;
+use super::execute::{AnsweredRun, resolved};
+use super::judged::JudgedRun;
 use super::log::Log;
 use crate::clock;
 use crate::runner::Error;
@@ -30,7 +30,7 @@ impl Execution {
         run: &StoredRun,
         skip: watch::Receiver<Option<RunCommand>>,
         run_span: &tracing::Span,
-    ) -> Result<Option<Judged>, Error> {
+    ) -> Result<Option<JudgedRun>, Error> {
         let Some(mut answered) = self.answered(log, run, run_span).await? else {
             return log.fail(State::Failed, &RunEventKind::Interrupted).await;
         };
@@ -49,7 +49,7 @@ impl Execution {
         log: &mut Log,
         run: &StoredRun,
         run_span: &tracing::Span,
-    ) -> Result<Option<Answered>, Error> {
+    ) -> Result<Option<AnsweredRun>, Error> {
         let (stored, test) = self.test_of(run).await?;
         spans::note_test(run_span, &test);
         let variables = Variables::open(&self.store, &run.test, &run.variables)?;
@@ -75,7 +75,7 @@ impl Execution {
         let mut arrivals = self.arrivals(run.trace, begin, history);
         let request = RunRequest::of(run);
         arrivals.tells_settling = request.suite.is_some();
-        Ok(Some(Answered {
+        Ok(Some(AnsweredRun {
             arrivals,
             settings: request.settings,
             is_attached: attached.is_some(),

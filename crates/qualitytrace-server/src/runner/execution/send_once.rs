@@ -17,7 +17,7 @@ use super::{Execution, random_span_id, random_trace_id};
 use crate::clock;
 use crate::redact::Redactor;
 use crate::store::StoredEvent;
-use crate::trigger::{Context, Failure, Methods, Reason};
+use crate::trigger::{Context, Methods, Reason, TriggerError};
 use crate::variables::Variables;
 use crate::wire::{Event, RunEventKind};
 
@@ -36,7 +36,7 @@ pub(crate) struct SentOnce {
 
 /// Why a trigger was not sent.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotSent {
+pub(crate) enum SendError {
     #[error("as many triggers as may be in progress at one time (runs.concurrency) are; try again later")]
     Busy,
     #[error("{0}")]
@@ -55,16 +55,16 @@ impl Execution {
         trigger: Trigger,
         variables: &Variables,
         longest: Duration,
-    ) -> Result<(Methods, Redactor), NotSent> {
+    ) -> Result<(Methods, Redactor), SendError> {
         let variables = &variables.clone().with_credentials_of(Some(&trigger));
         let redactor = variables.redactor();
         let test = Test { trigger: Some(trigger), ..Test::default() };
         let mut generator = Generator::in_utc(clock::now(), rand::random());
         let trigger = resolve(&test, variables, &mut generator)
-            .map_err(|message| NotSent::NotResolved(redactor.text(&message).into_owned()))?;
+            .map_err(|message| SendError::NotResolved(redactor.text(&message).into_owned()))?;
         let asking = self.triggers.methods(&trigger);
         let found = tokio::time::timeout(longest, asking).await.unwrap_or_else(|_| Err(late(longest)));
-        let found = found.map_err(|failure| NotSent::NotListed(failure.hiding(&redactor).message))?;
+        let found = found.map_err(|failure| SendError::NotListed(failure.hiding(&redactor).message))?;
         Ok((found, redactor))
     }
 
@@ -74,7 +74,7 @@ impl Execution {
         trigger: Trigger,
         variables: &Variables,
         longest: Duration,
-    ) -> Result<SentOnce, NotSent> {
+    ) -> Result<SentOnce, SendError> {
         let variables = &variables.clone().with_credentials_of(Some(&trigger));
         let redactor = &variables.redactor();
         let span = &tracing::Span::current();
@@ -82,7 +82,7 @@ impl Execution {
         let mut generator = Generator::in_utc(clock::now(), rand::random());
         let (trigger, attached) = resolved(span, redactor, &test, variables, &mut generator)
             .await
-            .map_err(|message| NotSent::NotResolved(redactor.text(&message).into_owned()))?;
+            .map_err(|message| SendError::NotResolved(redactor.text(&message).into_owned()))?;
         let context = Context {
             trace: attached.unwrap_or_else(random_trace_id),
             span: random_span_id(),
@@ -90,7 +90,7 @@ impl Execution {
         };
         let secrets = variables.secrets().map(ToOwned::to_owned).collect();
         if attached.is_none() && !self.store.withhold(context.trace, secrets) {
-            return Err(NotSent::SecretsTooLarge);
+            return Err(SendError::SecretsTooLarge);
         }
         let resolved = self.resolved_event(redactor, &test, &trigger);
         let triggering = RunEventKind::Triggering { span_id: context.span.to_string() };
@@ -114,8 +114,8 @@ fn event(seq: u64, at: Timestamp, what: &RunEventKind, redactor: &Redactor) -> O
     Event::read(&StoredEvent { seq, at, body: redacted(what, redactor) })
 }
 
-fn late(longest: Duration) -> Failure {
-    Failure {
+fn late(longest: Duration) -> TriggerError {
+    TriggerError {
         reason: Reason::Timeout,
         message: format!(
             "there was no answer within {} seconds; raise `limits.requestTimeout`, or store a test and run it",

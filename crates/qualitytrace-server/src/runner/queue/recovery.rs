@@ -17,7 +17,7 @@ const RECOVERED_AT_ONCE: usize = 8;
 
 /// What became of an orphaned run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Recovered {
+enum Recovery {
     /// It is queued again.
     Requeued,
     /// The wait for its trace goes on here.
@@ -44,10 +44,10 @@ impl Queue {
         let orphans = stream::iter(self.store.orphans().await?);
         let recovered =
             orphans.map(|orphan| self.recover(orphan, successor)).buffer_unordered(RECOVERED_AT_ONCE);
-        let recovered: Vec<Recovered> = recovered.try_collect().await?;
+        let recovered: Vec<Recovery> = recovered.try_collect().await?;
         let count = |what| recovered.iter().filter(|recovered| **recovered == what).count();
-        let (requeued, resumed) = (count(Recovered::Requeued), count(Recovered::Resumed));
-        let interrupted = count(Recovered::Interrupted);
+        let (requeued, resumed) = (count(Recovery::Requeued), count(Recovery::Resumed));
+        let interrupted = count(Recovery::Interrupted);
         if requeued > 0 {
             self.wake();
             self.cluster.publish(|| Notification::Queued);
@@ -73,17 +73,17 @@ impl Queue {
         Ok(())
     }
 
-    async fn recover(&self, orphan: Orphan, successor: Successor) -> Result<Recovered, Error> {
+    async fn recover(&self, orphan: Orphan, successor: Successor) -> Result<Recovery, Error> {
         let run = RunId { test: orphan.run.test.clone(), number: orphan.run.number };
         if !orphan.triggered && self.requeue(&run, &orphan).await? {
-            return Ok(Recovered::Requeued);
+            return Ok(Recovery::Requeued);
         }
         if orphan.run.state == State::AwaitingTrace.as_str() {
             let resumed = successor == Successor::Here && self.resume(&run, orphan).await?;
-            return Ok(if resumed { Recovered::Resumed } else { Recovered::Elsewhere });
+            return Ok(if resumed { Recovery::Resumed } else { Recovery::Elsewhere });
         }
         let interrupted = self.interrupt(&run, &orphan).await?;
-        Ok(if interrupted { Recovered::Interrupted } else { Recovered::Elsewhere })
+        Ok(if interrupted { Recovery::Interrupted } else { Recovery::Elsewhere })
     }
 
     async fn requeue(&self, run: &RunId, orphan: &Orphan) -> Result<bool, Error> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use qualitytrace_core::run::State;
-use qualitytrace_core::series::{self, Attempts, Ended, Next, next};
+use qualitytrace_core::series::{self, Attempts, Next, RunEnding, next};
 
 use super::Suites;
 use crate::observability::Caller;
@@ -40,7 +40,7 @@ pub struct Order {
 pub(super) struct SeriesState {
     order: Order,
     shown: Series,
-    ended: Vec<Ended>,
+    ended: Vec<RunEnding>,
     /// A user stopped the series, whatever its runs did.
     is_stopped: bool,
 }
@@ -48,7 +48,7 @@ pub(super) struct SeriesState {
 /// A run that has ended.
 #[derive(Debug)]
 pub(super) struct EndedRun {
-    pub(super) ended: Ended,
+    pub(super) ended: RunEnding,
     pub(super) state: RunState,
 }
 
@@ -88,7 +88,7 @@ impl SeriesState {
     }
 
     /// Records how the latest run ended.
-    pub(super) fn record_end(&mut self, ended: Ended) {
+    pub(super) fn record_end(&mut self, ended: RunEnding) {
         if let Some(attempt) = self.shown.runs.last_mut() {
             attempt.outcome = Some(ended.into());
         }
@@ -318,7 +318,7 @@ impl Suites {
                 retry_while_unavailable(|| async { Ok(self.store.run(&run.test, run.number).await?) })
                     .await?;
             let Some(stored) = stored else {
-                return Ok(EndedRun { ended: Ended::Stopped, state: RunState::default() });
+                return Ok(EndedRun { ended: RunEnding::Stopped, state: RunState::default() });
             };
             let state = State::named(&stored.state).unwrap_or(State::Failed);
             if state.is_final() {

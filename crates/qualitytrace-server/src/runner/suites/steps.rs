@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use qualitytrace_core::series::{Ended, Next, Outcome};
-use qualitytrace_core::suite::{self, Ending, Plan, Role, StepState, Values};
+use qualitytrace_core::series::{Next, Outcome, RunEnding};
+use qualitytrace_core::suite::{self, Plan, Role, StepState, SuiteEnding, Values};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -184,12 +184,12 @@ impl Suites {
                         log.append(SuiteEventKind::Stopping).await?;
                     }
                 },
-                suite::Next::Done(Ending::Finished { passed }) => {
+                suite::Next::Done(SuiteEnding::Finished { passed }) => {
                     recount_suite(&self.store, run).await?;
                     log.end(SuiteState::Finished, SuiteEventKind::Ended { passed, message: None }).await?;
                     return Ok(());
                 }
-                suite::Next::Done(Ending::Failed) => {
+                suite::Next::Done(SuiteEnding::Failed) => {
                     recount_suite(&self.store, run).await?;
                     let why = if is_stopped {
                         "the suite was stopped".to_owned()
@@ -278,7 +278,7 @@ impl Suites {
                 (Next::Start, None) => continue,
                 // It ended at the same moment: its own result counts.
                 (Next::Done(outcome), interruption)
-                    if interruption.is_none() || ended_run.ended != Ended::Stopped =>
+                    if interruption.is_none() || ended_run.ended != RunEnding::Stopped =>
                 {
                     let message = StepEnd::message(outcome, &ended_run);
                     StepEnd {

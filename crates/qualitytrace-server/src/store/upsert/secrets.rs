@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use qualitytrace_core::definition::Format;
-use qualitytrace_core::definition::secrets::{Destination, StoredSecrets, Unknown, secrets, unmasked};
+use qualitytrace_core::definition::secrets::{Destination, MaskError, StoredSecrets, secrets, unmasked};
 
 use super::super::sealing::place;
 use super::super::{Error, Store, StoredResource};
@@ -35,7 +35,7 @@ fn has_secrets(new: &NewDefinition<'_>) -> bool {
 pub(super) fn filled(
     new: &NewDefinition<'_>,
     stored: Option<&StoredResource>,
-) -> Result<(String, String), Unknown> {
+) -> Result<(String, String), MaskError> {
     let known = stored.map(|stored| StoredSecrets::of(&stored.spec, new.kind)).unwrap_or_default();
     let destination = Destination::of(&new.spec, new.kind);
     let fill =

@@ -9,16 +9,20 @@ use prost_reflect::{
     DescriptorPool, DynamicMessage, MessageDescriptor, ReflectMessage, SerializeOptions, Value,
 };
 
-use super::super::failure::Failure;
+use super::super::failure::TriggerError;
 use super::size::MAX_LEVELS;
 use super::{mistake, protocol, size};
 use crate::decode::{Allowance, json_weight, protobuf_within};
 
 /// Encodes the messages of a request: one for each JSON document.
-pub(super) fn encode(request: &str, kind: &MessageDescriptor, many: bool) -> Result<Vec<Bytes>, Failure> {
+pub(super) fn encode(
+    request: &str,
+    kind: &MessageDescriptor,
+    many: bool,
+) -> Result<Vec<Bytes>, TriggerError> {
     let limit = Allowance::DESCRIPTION;
     if json_weight(request.as_bytes()) > limit {
-        return Err(Failure::invalid(format!(
+        return Err(TriggerError::invalid(format!(
             "the trigger's `request` takes more memory than the {limit} bytes that there are for it; send less"
         )));
     }
@@ -26,16 +30,17 @@ pub(super) fn encode(request: &str, kind: &MessageDescriptor, many: bool) -> Res
     let documents = serde_json::Deserializer::from_str(request).into_iter::<serde_json::Value>();
     let mut messages = Vec::new();
     for document in documents {
-        let document = document
-            .map_err(|error| Failure::invalid(format!("the trigger's `request` is not JSON: {error}")))?;
+        let document = document.map_err(|error| {
+            TriggerError::invalid(format!("the trigger's `request` is not JSON: {error}"))
+        })?;
         let message = mistake::read(kind, &document).map_err(|mistake| {
-            Failure::invalid(format!("the trigger's `request` is no `{}`: {mistake}", kind.full_name()))
+            TriggerError::invalid(format!("the trigger's `request` is no `{}`: {mistake}", kind.full_name()))
         })?;
         messages.push(Bytes::from(message.encode_to_vec()));
     }
     match messages.len() {
         0 if !many => Ok(vec![Bytes::new()]),
-        count if count > 1 && !many => Err(Failure::invalid(format!(
+        count if count > 1 && !many => Err(TriggerError::invalid(format!(
             "the method takes one message, but the trigger's `request` holds {count}; keep one of them"
         ))),
         _ => Ok(messages),
@@ -55,13 +60,17 @@ pub(super) struct JsonMessage {
 const ROOM_OF_VALUE: usize = 32;
 
 /// Decodes a message to JSON of at most `room` bytes, including fields that have their default value.
-pub(super) fn to_json(bytes: Bytes, kind: &MessageDescriptor, room: usize) -> Result<JsonMessage, Failure> {
+pub(super) fn to_json(
+    bytes: Bytes,
+    kind: &MessageDescriptor,
+    room: usize,
+) -> Result<JsonMessage, TriggerError> {
     if !size::has_at_most(room / ROOM_OF_VALUE, &bytes, kind) {
         return Ok(JsonMessage { text: String::new(), is_truncated: true });
     }
     let wrong = |error: String| {
         let name = kind.full_name();
-        Failure::invalid(format!(
+        TriggerError::invalid(format!(
             "the answer is no `{name}`: {error}; check that the protocol is the server's"
         ))
     };
@@ -150,7 +159,7 @@ struct RichStatus {
 }
 
 /// Returns the details of a status as JSON texts; those of unknown types stay in base64.
-pub(super) fn details(bytes: &[u8], pool: &DescriptorPool) -> Result<Vec<String>, Failure> {
+pub(super) fn details(bytes: &[u8], pool: &DescriptorPool) -> Result<Vec<String>, TriggerError> {
     if bytes.is_empty() {
         return Ok(Vec::new());
     }
@@ -213,7 +222,7 @@ mod tests {
 
     const ROOM: usize = 1024 * 1024;
 
-    fn to_json_on_a_small_stack(bytes: Vec<u8>) -> Result<JsonMessage, Failure> {
+    fn to_json_on_a_small_stack(bytes: Vec<u8>) -> Result<JsonMessage, TriggerError> {
         let small = std::thread::Builder::new().stack_size(1024 * 1024);
         small.spawn(move || to_json(bytes.into(), &kind(), ROOM)).unwrap().join().unwrap()
     }

@@ -9,7 +9,7 @@ use qualitytrace_core::definition::trigger::Grpc;
 use qualitytrace_core::lang::diagnostic::nearest;
 use qualitytrace_core::lang::limits::MAX_DEPTH;
 
-use super::super::failure::Failure;
+use super::super::failure::TriggerError;
 
 /// The file name of the trigger's own text in messages: its key.
 const MAIN: &str = "protobufFile";
@@ -21,9 +21,9 @@ const ERROR_DETAILS_FILE: &str = "google/rpc/error_details.proto";
 const MAX_IMPORTS: usize = 256;
 
 /// Compiles the protocol definition of a trigger.
-pub(super) fn compile(call: &Grpc) -> Result<DescriptorPool, Failure> {
+pub(super) fn compile(call: &Grpc) -> Result<DescriptorPool, TriggerError> {
     if call.imports.len() > MAX_IMPORTS {
-        return Err(Failure::invalid(format!(
+        return Err(TriggerError::invalid(format!(
             "the protocol of the trigger imports {} texts; merge them into at most {MAX_IMPORTS}",
             call.imports.len()
         )));
@@ -32,7 +32,9 @@ pub(super) fn compile(call: &Grpc) -> Result<DescriptorPool, Failure> {
     let imported = call.imports.iter().map(|(name, text)| (name.as_str(), text));
     for (name, text) in own.chain(imported) {
         check(&text.value).map_err(|reason| {
-            Failure::invalid(format!("the protocol of the trigger cannot be compiled: `{name}` {reason}"))
+            TriggerError::invalid(format!(
+                "the protocol of the trigger cannot be compiled: `{name}` {reason}"
+            ))
         })?;
     }
     let mut resolver = ChainFileResolver::new();
@@ -46,14 +48,14 @@ pub(super) fn compile(call: &Grpc) -> Result<DescriptorPool, Failure> {
         } else {
             ""
         };
-        Failure::invalid(format!("the protocol of the trigger cannot be compiled: {error:?}{help}"))
+        TriggerError::invalid(format!("the protocol of the trigger cannot be compiled: {error:?}{help}"))
     })?;
     Ok(compiler.descriptor_pool())
 }
 
 /// Input that would crash the compiler.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-enum Unfit {
+enum ProtocolError {
     /// It recurses for each level of brackets.
     #[error("nests more than {MAX_DEPTH} levels deep; declare its messages side by side")]
     TooDeep,
@@ -69,7 +71,7 @@ enum Unfit {
 
 /// Checks for input that would crash the compiler. Comments, strings and names end here where they end for its lexer,
 /// also invalid ones: it continues after them.
-fn check(text: &str) -> Result<(), Unfit> {
+fn check(text: &str) -> Result<(), ProtocolError> {
     let bytes = text.as_bytes();
     let (mut at, mut depth) = (0, 0_usize);
     while let Some(byte) = bytes.get(at) {
@@ -78,7 +80,7 @@ fn check(text: &str) -> Result<(), Unfit> {
             b'{' | b'[' | b'(' | b'<' => {
                 depth += 1;
                 if depth > MAX_DEPTH {
-                    return Err(Unfit::TooDeep);
+                    return Err(ProtocolError::TooDeep);
                 }
                 1
             }
@@ -93,7 +95,7 @@ fn check(text: &str) -> Result<(), Unfit> {
             b'0'..=b'9' | b'.' => {
                 let length = number_length(rest);
                 if length > 1 && !is_number(&text[at..at + length]) {
-                    return Err(Unfit::Number(text[at..at + length].to_owned()));
+                    return Err(ProtocolError::Number(text[at..at + length].to_owned()));
                 }
                 length
             }
@@ -136,11 +138,11 @@ fn length_of(bytes: &[u8], belongs: impl Fn(u8) -> bool) -> usize {
 }
 
 /// Returns the length of the comment that starts here.
-fn comment_length(text: &str) -> Result<usize, Unfit> {
+fn comment_length(text: &str) -> Result<usize, ProtocolError> {
     let body = &text[2..];
     let end = body.find("*/");
     match body.find("/*") {
-        Some(inner) if end.is_none_or(|end| inner < end) => Err(Unfit::NestedComment),
+        Some(inner) if end.is_none_or(|end| inner < end) => Err(ProtocolError::NestedComment),
         _ => Ok(end.map_or(text.len(), |end| end + 4)),
     }
 }
@@ -180,7 +182,7 @@ impl FileResolver for Sources {
 }
 
 /// Returns the pool of the standard details. It is separate from that of the call, which may define its own.
-pub(super) fn error_details() -> Result<&'static DescriptorPool, Failure> {
+pub(super) fn error_details() -> Result<&'static DescriptorPool, TriggerError> {
     static POOL: LazyLock<Result<DescriptorPool, String>> = LazyLock::new(|| {
         let mut resolver = ChainFileResolver::new();
         resolver.add(ErrorDetails);
@@ -191,7 +193,7 @@ pub(super) fn error_details() -> Result<&'static DescriptorPool, Failure> {
         Ok(compiler.descriptor_pool())
     });
     POOL.as_ref().map_err(|error| {
-        Failure::unsupported(format!("this server cannot read the details of statuses: {error}"))
+        TriggerError::unsupported(format!("this server cannot read the details of statuses: {error}"))
     })
 }
 
@@ -207,7 +209,7 @@ impl FileResolver for ErrorDetails {
 }
 
 /// Returns service and method of a call: `package.Service/Method` or `package.Service.Method`.
-pub(super) fn names(call: &Grpc) -> Result<(String, String), Failure> {
+pub(super) fn names(call: &Grpc) -> Result<(String, String), TriggerError> {
     let written = call.method.value.trim().trim_start_matches('/');
     let split = written.rsplit_once('/').or_else(|| written.rsplit_once('.'));
     let service = call.service.value.trim();
@@ -216,7 +218,7 @@ pub(super) fn names(call: &Grpc) -> Result<(String, String), Failure> {
             Ok((service.to_owned(), method.to_owned()))
         }
         _ if !written.is_empty() && !service.is_empty() => Ok((service.to_owned(), written.to_owned())),
-        _ => Err(Failure::invalid(format!(
+        _ => Err(TriggerError::invalid(format!(
             "`{written}` names no method; write the trigger's `method` as `package.Service/Method`"
         ))),
     }
@@ -227,7 +229,7 @@ pub(super) fn method(
     pool: &DescriptorPool,
     service: &str,
     method: &str,
-) -> Result<MethodDescriptor, Failure> {
+) -> Result<MethodDescriptor, TriggerError> {
     let known: Vec<ServiceDescriptor> = pool.services().collect();
     let Some(found) = known.iter().find(|known| known.full_name() == service) else {
         let names = known.iter().map(ServiceDescriptor::full_name);
@@ -236,7 +238,7 @@ pub(super) fn method(
     found.methods().find(|known| known.name() == method).ok_or_else(|| {
         let names: Vec<String> = found.methods().map(|known| known.name().to_owned()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Failure::invalid(format!(
+        TriggerError::invalid(format!(
             "the service `{service}` has no method `{method}`; {}",
             guess(method, &names)
         ))
@@ -244,9 +246,9 @@ pub(super) fn method(
 }
 
 /// Describes an unknown service, with a suggestion.
-pub(super) fn unknown_service<'a>(service: &str, known: impl Iterator<Item = &'a str>) -> Failure {
+pub(super) fn unknown_service<'a>(service: &str, known: impl Iterator<Item = &'a str>) -> TriggerError {
     let known: Vec<&str> = known.filter(|name| !name.starts_with("grpc.reflection.")).collect();
-    Failure::invalid(format!("the protocol has no service `{service}`; {}", guess(service, &known)))
+    TriggerError::invalid(format!("the protocol has no service `{service}`; {}", guess(service, &known)))
 }
 
 /// Suggests a known name.
@@ -262,7 +264,7 @@ pub(super) fn guess(word: &str, known: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn compiled(protobuf_file: &str) -> Result<DescriptorPool, Failure> {
+    fn compiled(protobuf_file: &str) -> Result<DescriptorPool, TriggerError> {
         let call = Grpc { protobuf_file: protobuf_file.into(), ..Grpc::default() };
         // Smaller than the stack of the server's threads: unbounded recursion would overflow it.
         let small = std::thread::Builder::new().stack_size(512 * 1024);
@@ -316,11 +318,15 @@ mod tests {
     fn nothing_hides_behind_what_is_no_text_and_no_comment() {
         let deep = "{".repeat(1_000);
         for hidden in ["# /*\n", "/*/ */", "\"\\\n", "'\n", "/**/", "// '\n", "\"\\\\\""] {
-            assert_eq!(check(&format!("{hidden}{deep}")), Err(Unfit::TooDeep), "{hidden}");
-            assert_eq!(check(&format!("{hidden} 008")), Err(Unfit::Number("008".to_owned())), "{hidden}");
+            assert_eq!(check(&format!("{hidden}{deep}")), Err(ProtocolError::TooDeep), "{hidden}");
+            assert_eq!(
+                check(&format!("{hidden} 008")),
+                Err(ProtocolError::Number("008".to_owned())),
+                "{hidden}"
+            );
         }
         for nested in ["/* /* */", "/*/*/", "/* /*"] {
-            assert_eq!(check(nested), Err(Unfit::NestedComment), "{nested}");
+            assert_eq!(check(nested), Err(ProtocolError::NestedComment), "{nested}");
         }
     }
 }

@@ -19,7 +19,7 @@ use tonic_reflection::pb::v1::{
     ErrorResponse, FileDescriptorResponse, ServerReflectionRequest, ServerReflectionResponse,
 };
 
-use super::super::failure::{Endpoint, Failure};
+use super::super::failure::{Endpoint, TriggerError};
 use super::{Client, protocol, transport_failure};
 use crate::decode::{Allowance, protobuf_weight, protobuf_within};
 
@@ -53,7 +53,7 @@ pub(super) async fn describe(
     metadata: &MetadataMap,
     service: &str,
     endpoint: &Endpoint,
-) -> Result<DescriptorPool, Failure> {
+) -> Result<DescriptorPool, TriggerError> {
     let mut asking = Asking::new(client, metadata, endpoint);
     let files = match asking.ask(MessageRequest::FileContainingSymbol(service.to_owned())).await? {
         MessageResponse::FileDescriptorResponse(files) => files,
@@ -80,7 +80,7 @@ pub(super) async fn describe_all(
     client: &mut Client,
     metadata: &MetadataMap,
     endpoint: &Endpoint,
-) -> Result<Everything, Failure> {
+) -> Result<Everything, TriggerError> {
     let mut asking = Asking::new(client, metadata, endpoint);
     let listed = match asking.ask(MessageRequest::ListServices(String::new())).await? {
         MessageResponse::ListServicesResponse(listed) => listed.service,
@@ -135,7 +135,7 @@ impl<'a> Asking<'a> {
         Self { client, metadata, endpoint, path: VERSIONS[0], bytes: 0, room: Allowance::DESCRIPTION }
     }
 
-    async fn ask(&mut self, request: MessageRequest) -> Result<MessageResponse, Failure> {
+    async fn ask(&mut self, request: MessageRequest) -> Result<MessageResponse, TriggerError> {
         let question =
             ServerReflectionRequest { host: String::new(), message_request: Some(request) }.encode_to_vec();
         let question = Bytes::from(question);
@@ -176,7 +176,7 @@ impl<'a> Asking<'a> {
     async fn complete(
         &mut self,
         mut known: BTreeMap<String, FileDescriptorProto>,
-    ) -> Result<DescriptorPool, Failure> {
+    ) -> Result<DescriptorPool, TriggerError> {
         loop {
             let wanted: BTreeSet<String> = known
                 .values()
@@ -211,7 +211,7 @@ impl<'a> Asking<'a> {
         &mut self,
         files: FileDescriptorResponse,
         known: &mut BTreeMap<String, FileDescriptorProto>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TriggerError> {
         for bytes in files.file_descriptor_proto {
             self.bytes += bytes.len();
             if self.bytes > MAX_BYTES {
@@ -226,24 +226,24 @@ impl<'a> Asking<'a> {
     }
 
     /// Describes an unknown service, with a suggestion from the list of services.
-    async fn unknown(&mut self, service: &str) -> Result<Failure, Failure> {
+    async fn unknown(&mut self, service: &str) -> Result<TriggerError, TriggerError> {
         Ok(match self.ask(MessageRequest::ListServices(String::new())).await? {
             MessageResponse::ListServicesResponse(known) => {
                 protocol::unknown_service(service, known.service.iter().map(|known| known.name.as_str()))
             }
             MessageResponse::FileDescriptorResponse(_)
             | MessageResponse::ErrorResponse(_)
-            | MessageResponse::AllExtensionNumbersResponse(_) => Failure::invalid(format!(
+            | MessageResponse::AllExtensionNumbersResponse(_) => TriggerError::invalid(format!(
                 "{} has no service `{service}`, and does not list its services; correct the trigger's `method`",
                 self.endpoint
             )),
         })
     }
 
-    fn failure(&self, status: &Status) -> Failure {
+    fn failure(&self, status: &Status) -> TriggerError {
         match transport_failure(status, self.endpoint) {
             Some(failure) => failure,
-            None if status.code() == Code::Unimplemented => Failure::invalid(format!(
+            None if status.code() == Code::Unimplemented => TriggerError::invalid(format!(
                 "{} does not describe itself: it has no server reflection; give the trigger a `protobufFile`",
                 self.endpoint
             )),
@@ -251,8 +251,8 @@ impl<'a> Asking<'a> {
         }
     }
 
-    fn odd(&self, cause: &str) -> Failure {
-        Failure::invalid(format!(
+    fn odd(&self, cause: &str) -> TriggerError {
+        TriggerError::invalid(format!(
             "the description that {} gives of itself cannot be used: {cause}; give the trigger a `protobufFile`",
             self.endpoint
         ))

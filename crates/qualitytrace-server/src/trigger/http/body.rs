@@ -5,14 +5,14 @@ use reqwest::RequestBuilder;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::multipart;
 
-use super::super::failure::Failure;
+use super::super::failure::TriggerError;
 
 /// Adds the body to a request. A `Content-Type` of the user overrides the default of the body.
 pub(super) fn attach(
     request: RequestBuilder,
     body: &Body,
     headers: &HeaderMap,
-) -> Result<RequestBuilder, Failure> {
+) -> Result<RequestBuilder, TriggerError> {
     Ok(match body {
         Body::Text(text) if text.is_empty() => request,
         Body::Text(text) => request.body(text.value.clone()),
@@ -30,7 +30,7 @@ pub(super) fn attach(
             }
         }
         Body::Multipart(_) if headers.contains_key(CONTENT_TYPE) => {
-            return Err(Failure::invalid(
+            return Err(TriggerError::invalid(
                 "a multipart body has a `Content-Type` of its own, with the mark between its parts; remove the \
                  header from the trigger",
             ));
@@ -45,7 +45,7 @@ pub(super) fn attach(
     })
 }
 
-fn encode(part: &Part) -> Result<multipart::Part, Failure> {
+fn encode(part: &Part) -> Result<multipart::Part, TriggerError> {
     let mut encoded = if part.file.is_empty() {
         multipart::Part::text(part.value.value.clone())
     } else {
@@ -61,16 +61,16 @@ fn encode(part: &Part) -> Result<multipart::Part, Failure> {
     if !part.content_type.is_empty() {
         let kind = &part.content_type.value;
         encoded = encoded.mime_str(kind).map_err(|_| {
-            Failure::invalid(format!("`{kind}` is not a `contentType`; write it like `image/png`"))
+            TriggerError::invalid(format!("`{kind}` is not a `contentType`; write it like `image/png`"))
         })?;
     }
     Ok(encoded)
 }
 
 /// Returns the bytes of a file. They are part of the test: the server opens no files on behalf of tests.
-fn bytes(text: &str, key: &str) -> Result<Vec<u8>, Failure> {
+fn bytes(text: &str, key: &str) -> Result<Vec<u8>, TriggerError> {
     FileUse::bytes(text).ok_or_else(|| {
-        Failure::invalid(format!(
+        TriggerError::invalid(format!(
             "the file `{text}` of the trigger's `{key}` did not come along; start the test with the command line, \
              which reads it, or write its bytes as `data:;base64,...`"
         ))

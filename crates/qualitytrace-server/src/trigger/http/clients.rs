@@ -10,7 +10,7 @@ use reqwest::{Client, Proxy, Url};
 use tower::util::MapFutureLayer;
 
 use super::super::connect::{Certificates, Gate, Resolver};
-use super::super::failure::{Endpoint, Failure, Role, root_cause};
+use super::super::failure::{Endpoint, Role, TriggerError, root_cause};
 use super::super::progress;
 
 /// The default user agent.
@@ -23,12 +23,12 @@ const MAX_CLIENTS: usize = 64;
 pub(super) struct Settings {
     pub(super) certificates: Certificates,
     pub(super) version: Option<HttpVersion>,
-    pub(super) proxy: Way,
+    pub(super) proxy: ProxyMode,
 }
 
 /// The proxy of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(super) enum Way {
+pub(super) enum ProxyMode {
     /// From the environment: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`.
     #[default]
     Environment,
@@ -38,7 +38,7 @@ pub(super) enum Way {
     Through(Url),
 }
 
-impl Way {
+impl ProxyMode {
     /// Returns the proxy for a request to this URL, if any.
     pub(super) fn serving(&self, url: &Url) -> Option<Endpoint> {
         static ENVIRONMENT: LazyLock<Matcher> = LazyLock::new(Matcher::from_env);
@@ -59,14 +59,14 @@ impl Way {
 }
 
 /// Parses the `proxy` of a trigger.
-pub(super) fn proxy(written: &str, url: &Url) -> Result<Way, Failure> {
+pub(super) fn proxy(written: &str, url: &Url) -> Result<ProxyMode, TriggerError> {
     match written.trim() {
         // The proxy of the environment is for other machines: loopback addresses are reached directly, as in other
         // clients.
-        "" if is_loopback(url) => Ok(Way::Direct),
-        "" => Ok(Way::Environment),
-        "none" => Ok(Way::Direct),
-        text => super::url(text, "proxy").map(Way::Through),
+        "" if is_loopback(url) => Ok(ProxyMode::Direct),
+        "" => Ok(ProxyMode::Environment),
+        "none" => Ok(ProxyMode::Direct),
+        text => super::url(text, "proxy").map(ProxyMode::Through),
     }
 }
 
@@ -93,7 +93,7 @@ impl Clients {
 
     /// Refuses an address that is not allowed and that our resolver does not see: a literal one, also of the proxy, or
     /// one that a proxy resolves.
-    pub(super) async fn admit(&self, url: &Url, settings: &Settings) -> Result<(), Failure> {
+    pub(super) async fn admit(&self, url: &Url, settings: &Settings) -> Result<(), TriggerError> {
         let endpoint = super::endpoint(url, super::URL);
         match settings.proxy.serving(url) {
             None => self.gate.host(&endpoint.host),
@@ -105,7 +105,7 @@ impl Clients {
     }
 
     /// Returns the client for these settings.
-    pub(super) fn of(&self, settings: &Settings) -> Result<Client, Failure> {
+    pub(super) fn of(&self, settings: &Settings) -> Result<Client, TriggerError> {
         let mut clients = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(settings) {
             return Ok(client.clone());
@@ -119,7 +119,7 @@ impl Clients {
     }
 }
 
-fn build(settings: &Settings, gate: &Gate) -> Result<Client, Failure> {
+fn build(settings: &Settings, gate: &Gate) -> Result<Client, TriggerError> {
     let alpn: &[&[u8]] = match settings.version {
         None => &[b"h2", b"http/1.1"],
         Some(HttpVersion::One) => &[b"http/1.1"],
@@ -138,12 +138,12 @@ fn build(settings: &Settings, gate: &Gate) -> Result<Client, Failure> {
         Some(HttpVersion::Two) => builder.http2_prior_knowledge(),
     };
     let failed = |error: reqwest::Error| {
-        Failure::invalid(format!("a client cannot be made from the trigger: {}", root_cause(&error)))
+        TriggerError::invalid(format!("a client cannot be made from the trigger: {}", root_cause(&error)))
     };
     builder = match &settings.proxy {
-        Way::Environment => builder,
-        Way::Direct => builder.no_proxy(),
-        Way::Through(proxy) => builder.proxy(Proxy::all(proxy.clone()).map_err(failed)?),
+        ProxyMode::Environment => builder,
+        ProxyMode::Direct => builder.no_proxy(),
+        ProxyMode::Through(proxy) => builder.proxy(Proxy::all(proxy.clone()).map_err(failed)?),
     };
     builder.build().map_err(failed)
 }

@@ -9,7 +9,7 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Url};
 use serde::Deserialize;
 
-use super::super::failure::{Endpoint, Failure, Reason, Role};
+use super::super::failure::{Endpoint, Reason, Role, TriggerError};
 use super::super::progress;
 use super::clients::{self, Clients, Settings};
 use crate::decode::{self, Allowance};
@@ -56,7 +56,7 @@ impl Tokens {
         oauth2: &OAuth2,
         clients: &Clients,
         settings: &Settings,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, TriggerError> {
         let endpoint = endpoint(&super::url(&oauth2.token_url.value, "tokenUrl")?);
         // Recorded before the lock: another caller may be fetching the token.
         progress::asks(&endpoint, None);
@@ -112,13 +112,13 @@ async fn fetch(
     clients: &Clients,
     settings: &Settings,
     endpoint: &Endpoint,
-) -> Result<Granted, Failure> {
+) -> Result<Granted, TriggerError> {
     let url = super::url(&oauth2.token_url.value, "tokenUrl")?;
     let settings = Settings {
         version: None,
         proxy: match &settings.proxy {
-            clients::Way::Through(proxy) => clients::Way::Through(proxy.clone()),
-            clients::Way::Environment | clients::Way::Direct => clients::proxy("", &url)?,
+            clients::ProxyMode::Through(proxy) => clients::ProxyMode::Through(proxy.clone()),
+            clients::ProxyMode::Environment | clients::ProxyMode::Direct => clients::proxy("", &url)?,
         },
         certificates: settings.certificates.clone(),
     };
@@ -138,16 +138,16 @@ async fn fetch(
     match decode::json_within::<TokenError>(&body, Allowance::SMALL) {
         Ok(TokenError { error, error_description }) => {
             let cause = format!("{error} {error_description}");
-            Err(Failure::at(endpoint, Reason::Credentials, cause.trim()))
+            Err(TriggerError::at(endpoint, Reason::Credentials, cause.trim()))
         }
         Err(_) if status.is_client_error() => {
-            Err(Failure::at(endpoint, Reason::Credentials, &status.to_string()))
+            Err(TriggerError::at(endpoint, Reason::Credentials, &status.to_string()))
         }
         Err(_) => Err(odd(endpoint, &format!("its status is {status}"))),
     }
 }
 
-fn request(oauth2: &OAuth2, request: RequestBuilder) -> Result<RequestBuilder, Failure> {
+fn request(oauth2: &OAuth2, request: RequestBuilder) -> Result<RequestBuilder, TriggerError> {
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials");
     for (name, value) in [("scope", scope(oauth2)), ("audience", oauth2.audience.value.clone())] {
@@ -172,8 +172,8 @@ fn request(oauth2: &OAuth2, request: RequestBuilder) -> Result<RequestBuilder, F
     Ok(request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form.finish()))
 }
 
-fn odd(endpoint: &Endpoint, cause: &str) -> Failure {
+fn odd(endpoint: &Endpoint, cause: &str) -> TriggerError {
     let message =
         format!("the answer of {} cannot be used: {cause}; check the trigger's `tokenUrl`", endpoint.named());
-    Failure::told(Reason::Protocol, message)
+    TriggerError::told(Reason::Protocol, message)
 }

@@ -7,7 +7,7 @@ use reqwest::header::{
 };
 use reqwest::{Method, Response, StatusCode, Url};
 
-use super::super::failure::{Failure, Reason};
+use super::super::failure::{Reason, TriggerError};
 
 /// One request of a trigger; each redirect makes another.
 pub(super) struct Step {
@@ -29,12 +29,12 @@ pub(super) fn next(
     response: &Response,
     redirects: Redirects,
     followed: u8,
-) -> Result<Option<Step>, Failure> {
+) -> Result<Option<Step>, TriggerError> {
     let Redirects::Follow(most) = redirects else { return Ok(None) };
     let Some(url) = led_to(&step.url, response) else { return Ok(None) };
     let endpoint = super::endpoint(&step.url, super::URL);
     let refused =
-        |cause: String| Err(Failure::told(Reason::Protocol, format!("{endpoint} leads to {cause}")));
+        |cause: String| Err(TriggerError::told(Reason::Protocol, format!("{endpoint} leads to {cause}")));
     if followed >= most {
         return refused(format!("more than {most} other places in turn; raise the trigger's `redirects`"));
     }

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use self::shape::Shaped;
 use super::super::connect::{Connection, Gate, Security};
-use super::super::failure::{Endpoint, Failure, Reason, Role, tls_cause};
+use super::super::failure::{Endpoint, Reason, Role, TriggerError, tls_cause};
 
 /// The largest response. It lists the partitions of one topic, which is far smaller.
 const MAX_ANSWER: usize = 4 << 20;
@@ -34,7 +34,7 @@ impl Broker {
         security: &Security,
         sasl: Option<&Sasl>,
         gate: &Gate,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, TriggerError> {
         let connection = gate.connect(endpoint, security, &[]).await?;
         let mut broker = Self { endpoint: endpoint.clone(), connection, count: 0 };
         if let Some(sasl) = sasl {
@@ -43,7 +43,12 @@ impl Broker {
         Ok(broker)
     }
 
-    pub(super) async fn ask<Q, A>(&mut self, key: ApiKey, version: i16, request: &Q) -> Result<A, Failure>
+    pub(super) async fn ask<Q, A>(
+        &mut self,
+        key: ApiKey,
+        version: i16,
+        request: &Q,
+    ) -> Result<A, TriggerError>
     where
         Q: Encodable,
         A: Decodable + HeaderVersion + Shaped,
@@ -57,7 +62,7 @@ impl Broker {
         let mut body = BytesMut::new();
         encode_request_header_into_buffer(&mut body, &header)
             .and_then(|()| request.encode(&mut body, version))
-            .map_err(|error| Failure::invalid(format!("the trigger makes no request: {error}")))?;
+            .map_err(|error| TriggerError::invalid(format!("the trigger makes no request: {error}")))?;
         let mut bytes = self.exchange(body).await?;
         // Measured: a header has no lists, and those of the answer are checked below.
         let header = ResponseHeader::decode(&mut bytes, A::header_version(version));
@@ -70,8 +75,9 @@ impl Broker {
         A::decode(&mut bytes, version).map_err(|error| self.odd(&error.to_string()))
     }
 
-    async fn exchange(&mut self, body: BytesMut) -> Result<Bytes, Failure> {
-        let length = i32::try_from(body.len()).map_err(|_| Failure::invalid("the message is too large"))?;
+    async fn exchange(&mut self, body: BytesMut) -> Result<Bytes, TriggerError> {
+        let length =
+            i32::try_from(body.len()).map_err(|_| TriggerError::invalid("the message is too large"))?;
         let mut frame = BytesMut::with_capacity(body.len() + 4);
         frame.put_i32(length);
         frame.extend_from_slice(&body);
@@ -92,19 +98,19 @@ impl Broker {
     }
 
     /// Describes a closed connection: brokers close it without a response when the client uses the wrong listener.
-    fn cut(&self, error: &io::Error) -> Failure {
+    fn cut(&self, error: &io::Error) -> TriggerError {
         let cause = tls_cause(error, Role::System);
         if error.kind() == ErrorKind::InvalidData {
-            return Failure::at(&self.endpoint, Reason::Tls, &cause);
+            return TriggerError::at(&self.endpoint, Reason::Tls, &cause);
         }
         let help = "if it is a Kafka broker that wants TLS or credentials, give the trigger `tls` or \
                     `authentication`";
-        Failure::at(&self.endpoint, Reason::Cut, &format!("{cause}; {help}"))
+        TriggerError::at(&self.endpoint, Reason::Cut, &format!("{cause}; {help}"))
     }
 
     /// Describes a response that is not from a Kafka broker.
-    pub(super) fn odd(&self, cause: &str) -> Failure {
-        Failure::at(
+    pub(super) fn odd(&self, cause: &str) -> TriggerError {
+        TriggerError::at(
             &self.endpoint,
             Reason::Protocol,
             &format!("it does not seem to be a Kafka broker: {cause}"),

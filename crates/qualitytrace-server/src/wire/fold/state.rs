@@ -32,7 +32,7 @@ pub struct RunState {
     /// The response to the trigger.
     pub reply: Option<Reply>,
     /// Why there is no response.
-    pub failure: Option<Failure>,
+    pub failure: Option<TriggerFailure>,
     /// The report of the analyzer.
     pub analysis: Option<Linter>,
     /// Why that may not hold for the whole trace.
@@ -49,7 +49,7 @@ pub struct RunState {
 
 /// Why a trigger got no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct TriggerFailure {
     /// The error message.
     pub message: String,
     /// Whether no connection was established.
@@ -100,7 +100,7 @@ impl RunState {
                 ..
             } => {
                 self.answered = Some(at);
-                self.failure = Some(Failure {
+                self.failure = Some(TriggerFailure {
                     message: message.clone(),
                     connection: *connection,
                     targets_localhost: *targets_localhost,

@@ -49,7 +49,7 @@ struct Periodic {
 }
 
 /// An event without the fields that all events of a run share.
-struct Known {
+struct EventParts {
     kind: &'static str,
     stage: &'static str,
     title: String,
@@ -77,8 +77,8 @@ pub fn catalogue(test: &str, run: u64, events: &[Event]) -> Vec<RunEvent> {
     out
 }
 
-fn event(kind: &'static str, stage: &'static str, title: &str, description: impl Into<String>) -> Known {
-    Known {
+fn event(kind: &'static str, stage: &'static str, title: &str, description: impl Into<String>) -> EventParts {
+    EventParts {
         kind,
         stage,
         title: title.to_owned(),
@@ -92,7 +92,7 @@ const TRACE: &str = "trace";
 const TEST: &str = "test";
 const PERIODIC: &str = "periodic";
 
-fn known(what: &RunEventKind, iterations: &mut u64) -> Vec<Known> {
+fn known(what: &RunEventKind, iterations: &mut u64) -> Vec<EventParts> {
     match what {
         RunEventKind::Created => {
             vec![event("CREATED_INFO", TRIGGER, "Trigger created", "The run was asked for")]
@@ -150,13 +150,13 @@ fn known(what: &RunEventKind, iterations: &mut u64) -> Vec<Known> {
 }
 
 /// Converts the events of the wait for the trace.
-fn after_the_trigger(what: &RunEventKind, iterations: &mut u64) -> Vec<Known> {
+fn after_the_trigger(what: &RunEventKind, iterations: &mut u64) -> Vec<EventParts> {
     match what {
         RunEventKind::Waiting { timeout, .. } => {
             let limit = format!("Spans are awaited for at most {timeout} ms");
             vec![
                 event("FETCHING_START", TRACE, "Trace fetching started", "The trace is being collected"),
-                Known {
+                EventParts {
                     polling: Polling { kind: PERIODIC, ..Polling::default() },
                     ..event("POLLING_START", TRACE, "Trace polling started", limit)
                 },
@@ -212,7 +212,7 @@ fn after_the_trigger(what: &RunEventKind, iterations: &mut u64) -> Vec<Known> {
 }
 
 /// Converts the events of the judgement and of the end.
-fn after_the_wait(what: &RunEventKind) -> Vec<Known> {
+fn after_the_wait(what: &RunEventKind) -> Vec<EventParts> {
     match what {
         RunEventKind::Analyzed { .. } => vec![
             event("TRACE_LINTER_START", TRACE, "Trace linter started", "The analyzer looks at the trace"),
@@ -269,9 +269,9 @@ fn after_the_wait(what: &RunEventKind) -> Vec<Known> {
     }
 }
 
-fn iteration(spans: usize, number: u64, is_complete: bool) -> Known {
+fn iteration(spans: usize, number: u64, is_complete: bool) -> EventParts {
     let periodic = Periodic { number_spans: spans, number_iterations: number };
-    Known {
+    EventParts {
         polling: Polling { kind: PERIODIC, is_complete, periodic },
         ..event(
             "POLLING_ITERATION_INFO",
@@ -283,7 +283,7 @@ fn iteration(spans: usize, number: u64, is_complete: bool) -> Known {
 }
 
 /// Returns warnings about outputs and assertions that could not be evaluated.
-fn warnings(verdict: &Verdict) -> Vec<Known> {
+fn warnings(verdict: &Verdict) -> Vec<EventParts> {
     let outputs = verdict.outputs.iter().filter_map(|output| {
         let title = format!("Output '{}' not generated", output.name);
         Some(event("OUTPUT_GENERATION_WARNING", "test", &title, output.error.clone()?))

@@ -3,13 +3,13 @@
 #[cfg(target_os = "linux")]
 use qualitytrace_core::run::Reply;
 use qualitytrace_server::limits::Limits;
-use qualitytrace_server::trigger::{Failure, Reason};
+use qualitytrace_server::trigger::{Reason, TriggerError};
 #[cfg(target_os = "linux")]
 use qualitytrace_testing::{DEADLINE, eventually};
 
 use super::{SPAN, TRACE, send, send_within, trigger};
 
-async fn run(yaml: &str) -> Result<Reply, Failure> {
+async fn run(yaml: &str) -> Result<Reply, TriggerError> {
     let limits = Limits { commands: true, reply_bytes: 1000, ..Limits::default() };
     send_within(&trigger(&format!("type: exec\nexec:\n{yaml}"), &[("who", "Ada")]), &limits).await
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use bytes::{BufMut as _, BytesMut};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::limits::deny::Deny;
-use qualitytrace_server::trigger::{Failure, Reason};
+use qualitytrace_server::trigger::{Reason, TriggerError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
@@ -19,7 +19,7 @@ fn denying(rules: &[&str]) -> Limits {
     Limits { deny: Deny::new(rules), ..Limits::default() }
 }
 
-async fn failure(yaml: &str, limits: &Limits) -> Failure {
+async fn failure(yaml: &str, limits: &Limits) -> TriggerError {
     send_within(&trigger(yaml, &[]), limits).await.unwrap_err()
 }
 

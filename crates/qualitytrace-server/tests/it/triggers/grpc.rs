@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use base64::Engine as _;
 use qualitytrace_core::run::{GrpcReply, Reply};
 use qualitytrace_server::limits::Limits;
-use qualitytrace_server::trigger::{Failure, Reason};
+use qualitytrace_server::trigger::{Reason, TriggerError};
 
 use super::certificates::{Authority, quoted};
 use super::peer::{self, Reflection};
@@ -34,7 +34,7 @@ async fn answer(yaml: &str) -> GrpcReply {
     }
 }
 
-async fn failure(yaml: &str) -> Failure {
+async fn failure(yaml: &str) -> TriggerError {
     send(&trigger(yaml, &[])).await.unwrap_err()
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use qualitytrace_core::run::Reply;
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::limits::deny::Deny;
-use qualitytrace_server::trigger::{Context, Failure, Reason, Triggers};
+use qualitytrace_server::trigger::{Context, Reason, TriggerError, Triggers};
 use qualitytrace_testing::{DEADLINE, eventually};
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ async fn echo(url: &str, keys: &str) -> Value {
     }
 }
 
-async fn failure(url: &str, keys: &str) -> Failure {
+async fn failure(url: &str, keys: &str) -> TriggerError {
     send(&trigger(&yaml(url, keys), &[])).await.unwrap_err()
 }
 

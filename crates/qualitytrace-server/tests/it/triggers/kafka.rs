@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use qualitytrace_core::run::Reply;
-use qualitytrace_server::trigger::{Failure, Reason};
+use qualitytrace_server::trigger::{Reason, TriggerError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::certificates::quoted;
@@ -21,7 +21,7 @@ async fn sent(broker: &str, topic: &str, keys: &str) -> (i32, i64) {
     }
 }
 
-async fn failure(broker: &str, topic: &str, keys: &str) -> Failure {
+async fn failure(broker: &str, topic: &str, keys: &str) -> TriggerError {
     send(&trigger(&yaml(broker, topic, keys), &[])).await.unwrap_err()
 }
 

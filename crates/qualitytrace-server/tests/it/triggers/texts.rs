@@ -1,12 +1,12 @@
 //! Error messages of HTTP triggers: they name the error and the next step.
 
-use qualitytrace_server::trigger::{Failure, Reason};
+use qualitytrace_server::trigger::{Reason, TriggerError};
 
 use super::certificates::{Authority, quoted};
 use super::web::Web;
 use super::{send, trigger};
 
-async fn failure(url: &str, keys: &str) -> Failure {
+async fn failure(url: &str, keys: &str) -> TriggerError {
     send(&trigger(&format!("type: http\nhttpRequest:\n  url: {url}\n{keys}"), &[])).await.unwrap_err()
 }
 

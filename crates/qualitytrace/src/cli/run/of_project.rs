@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cli::plan::Plan;
 use crate::cli::project::Project;
-use crate::cli::{trust, with};
+use crate::cli::{system_under_test, trust};
 
 /// How commands in tests are called, which are too many to be listed.
 const OF_TESTS: &str = "(the commands and browser scripts of its tests)";
@@ -40,7 +40,7 @@ pub(super) struct Gives {
 
 impl ProjectSettings {
     /// Fails if the file has commands started here that nobody has confirmed.
-    pub(super) fn require_trust(&self, with: &with::Options, plan: &Plan) -> anyhow::Result<()> {
+    pub(super) fn require_trust(&self, with: &system_under_test::Options, plan: &Plan) -> anyhow::Result<()> {
         let asks = |file: &&Project| !self.trust_project && !file.is_named;
         let Some(file) = self.file.as_ref().filter(asks) else { return Ok(()) };
         let with = if self.gives.with { with.commands() } else { &[] };

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use clap::Args;
 use qualitytrace_core::budget::Budget;
-use qualitytrace_core::judge::{Failure, assert_once};
+use qualitytrace_core::judge::{FailureReason, assert_once};
 use qualitytrace_core::lang::ast::{Assertion, Claim, Expr};
 use qualitytrace_core::lang::{
     self, EvaluationScope, Generator, Variables, diagnose_assertion, diagnose_expression, evaluate,
@@ -164,7 +164,7 @@ fn value(
         }
         Parsed::Assertion(assertion) => {
             let result = assert_once(assertion, &surroundings);
-            if let Some(why) = result.error.filter(|_| result.failure != Some(Failure::NoMatch)) {
+            if let Some(why) = result.error.filter(|_| result.failure != Some(FailureReason::NoMatch)) {
                 return Err(why);
             }
             let mark = if result.passed { style::good("✔") } else { style::bad("✘") };

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bug::Bug;
 use super::database::{Database, Statement};
-use super::http::{self, Problem};
+use super::http::{self, ShopError};
 use super::instrument::Telemetry;
 
 /// Grace and Henry have items in their carts from the start.
@@ -99,7 +99,7 @@ async fn show(
     State(carts): State<Arc<Carts>>,
     Extension(context): Extension<Context>,
     Path(user): Path<String>,
-) -> Result<Json<Cart>, Problem> {
+) -> Result<Json<Cart>, ShopError> {
     let items = carts.items(&context, &user).await?;
     Ok(Json(Cart { user, items }))
 }
@@ -109,7 +109,7 @@ async fn add(
     Extension(context): Extension<Context>,
     Path(user): Path<String>,
     Json(new): Json<NewItems>,
-) -> Result<Json<Cart>, Problem> {
+) -> Result<Json<Cart>, ShopError> {
     // Each guest gets a unique name, so that guests do not share a cart.
     let user = match user.as_str() {
         "guest" => format!("guest-{}", super::short_id()),
@@ -117,7 +117,7 @@ async fn add(
     };
     let items = serde_json::to_string(&new.items)
         .context("failed to encode the items")
-        .map_err(|error| Problem::new(axum::http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        .map_err(|error| ShopError::new(axum::http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     let insert = sqlx::query(INSERT_ITEMS.text).bind(&user).bind(items);
     carts.run(&context, INSERT_ITEMS, insert).await?;
     let items = carts.items(&context, &user).await?;
@@ -128,7 +128,7 @@ async fn clear(
     State(carts): State<Arc<Carts>>,
     Extension(context): Extension<Context>,
     Path(user): Path<String>,
-) -> Result<Json<Cart>, Problem> {
+) -> Result<Json<Cart>, ShopError> {
     carts.run(&context, DELETE_ITEMS, sqlx::query(DELETE_ITEMS.text).bind(&user)).await?;
     Ok(Json(Cart { user, items: Vec::new() }))
 }

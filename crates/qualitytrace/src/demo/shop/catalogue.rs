@@ -21,7 +21,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use tonic_prost::ProstCodec;
 
-use super::http::{Headers, HeadersMut, Problem};
+use super::http::{Headers, HeadersMut, ShopError};
 use super::instrument::{Active, Telemetry};
 use super::reflection;
 
@@ -160,7 +160,7 @@ impl Client {
     }
 
     /// The products with these ids; all of them for an empty list.
-    pub(super) async fn list(&self, context: &Context, ids: Vec<String>) -> Result<Vec<Product>, Problem> {
+    pub(super) async fn list(&self, context: &Context, ids: Vec<String>) -> Result<Vec<Product>, ShopError> {
         let path = PathAndQuery::from_static(LIST_PRODUCTS);
         let answer: ListProductsResponse =
             self.call(context, "ListProducts", path, ListProductsRequest { ids }).await?;
@@ -168,7 +168,7 @@ impl Client {
     }
 
     /// One product.
-    pub(super) async fn get(&self, context: &Context, id: String) -> Result<Product, Problem> {
+    pub(super) async fn get(&self, context: &Context, id: String) -> Result<Product, ShopError> {
         let path = PathAndQuery::from_static(GET_PRODUCT);
         self.call(context, "GetProduct", path, GetProductRequest { id }).await
     }
@@ -179,7 +179,7 @@ impl Client {
         method: &'static str,
         path: PathAndQuery,
         message: Q,
-    ) -> Result<A, Problem>
+    ) -> Result<A, ShopError>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
@@ -210,7 +210,7 @@ impl Client {
                 Code::NotFound => StatusCode::NOT_FOUND,
                 _ => StatusCode::BAD_GATEWAY,
             };
-            Problem::new(code, status.message())
+            ShopError::new(code, status.message())
         })
     }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::bug::Bug;
 use super::cart::{Cart, NewItems};
 use super::catalogue::{self, Product};
-use super::http::{self, Call, Problem};
+use super::http::{self, Call, ShopError};
 use super::instrument::Telemetry;
 use super::payment::{Charge, ChargeRequest};
 use super::queue::{self, Message};
@@ -89,7 +89,7 @@ pub(super) fn router(telemetry: Arc<Telemetry>, peers: Peers, bug: Option<Bug>) 
 async fn list_products(
     State(gateway): State<Arc<Gateway>>,
     Extension(context): Extension<Context>,
-) -> Result<Json<Vec<ProductView>>, Problem> {
+) -> Result<Json<Vec<ProductView>>, ShopError> {
     let products = gateway.catalogue.list(&context, Vec::new()).await?;
     Ok(Json(products.into_iter().map(ProductView::from).collect()))
 }
@@ -98,7 +98,7 @@ async fn show_product(
     State(gateway): State<Arc<Gateway>>,
     Extension(context): Extension<Context>,
     Path(id): Path<String>,
-) -> Result<Json<ProductView>, Problem> {
+) -> Result<Json<ProductView>, ShopError> {
     let product = gateway.catalogue.get(&context, id).await?;
     Ok(Json(product.into()))
 }
@@ -107,7 +107,7 @@ async fn show_cart(
     State(gateway): State<Arc<Gateway>>,
     Extension(context): Extension<Context>,
     Path(user): Path<String>,
-) -> Result<Json<Cart>, Problem> {
+) -> Result<Json<Cart>, ShopError> {
     Ok(Json(gateway.load_cart(&context, &user).await?))
 }
 
@@ -116,13 +116,13 @@ async fn add_to_cart(
     Extension(context): Extension<Context>,
     Path(user): Path<String>,
     Json(new): Json<NewItems>,
-) -> Result<Json<Cart>, Problem> {
+) -> Result<Json<Cart>, ShopError> {
     check_name(&user)?;
     let ids: Vec<_> = new.items.iter().map(|item| item.product.clone()).collect();
     let known = gateway.catalogue.list(&context, ids).await?;
     if let Some(item) = new.items.iter().find(|item| known.iter().all(|product| product.id != item.product)) {
         let message = format!("there is no product `{}`", item.product);
-        return Err(Problem::new(StatusCode::NOT_FOUND, message));
+        return Err(ShopError::new(StatusCode::NOT_FOUND, message));
     }
     let call =
         Call { method: Method::POST, template: "/carts/{user}/items", path: &format!("/carts/{user}/items") };
@@ -134,10 +134,10 @@ async fn checkout(
     State(gateway): State<Arc<Gateway>>,
     Extension(context): Extension<Context>,
     Json(request): Json<Checkout>,
-) -> Result<Json<Order>, Problem> {
+) -> Result<Json<Order>, ShopError> {
     let cart = gateway.load_cart(&context, &request.user).await?;
     if cart.items.is_empty() {
-        return Err(Problem::new(StatusCode::CONFLICT, "the cart is empty"));
+        return Err(ShopError::new(StatusCode::CONFLICT, "the cart is empty"));
     }
     let ids = cart.items.iter().map(|item| item.product.clone()).collect();
     let products = gateway.catalogue.list(&context, ids).await?;
@@ -166,14 +166,14 @@ async fn show_order(
     State(gateway): State<Arc<Gateway>>,
     Extension(context): Extension<Context>,
     Path(id): Path<String>,
-) -> Result<Json<Order>, Problem> {
+) -> Result<Json<Order>, ShopError> {
     check_name(&id)?;
     let call = Call { method: Method::GET, template: "/orders/{id}", path: &format!("/orders/{id}") };
     Ok(Json(gateway.worker.send(&context, call, NOTHING).await?))
 }
 
 impl Gateway {
-    async fn load_cart(&self, context: &Context, user: &str) -> Result<Cart, Problem> {
+    async fn load_cart(&self, context: &Context, user: &str) -> Result<Cart, ShopError> {
         check_name(user)?;
         let call = Call { method: Method::GET, template: "/carts/{user}", path: &format!("/carts/{user}") };
         self.cart.send(context, call, NOTHING).await
@@ -190,7 +190,7 @@ impl Gateway {
             .fold(0, i64::saturating_add)
     }
 
-    async fn charge(&self, context: &Context, order: &Order, card: String) -> Result<Charge, Problem> {
+    async fn charge(&self, context: &Context, order: &Order, card: String) -> Result<Charge, ShopError> {
         let request = ChargeRequest { order: order.id.clone(), card, amount_cents: order.total_cents };
         let call = || Call { method: Method::POST, template: "/charges", path: "/charges" };
         let charge = self.payment.send(context, call(), Some(&request)).await?;
@@ -201,7 +201,7 @@ impl Gateway {
     }
 
     /// Queues the order for the worker, which processes it after the response.
-    async fn announce(&self, context: &Context, order: &Order) -> Result<(), Problem> {
+    async fn announce(&self, context: &Context, order: &Order) -> Result<(), ShopError> {
         let queue = match self.bug {
             Some(Bug::LostAsyncStep) => "order",
             _ => worker::QUEUE,
@@ -227,7 +227,7 @@ impl Gateway {
         let message = Message { id, attributes, body };
         queue::publish(self.broker, queue, message).await.map_err(|error| {
             span.fail("anyhow::Error", error.as_ref());
-            Problem::new(StatusCode::BAD_GATEWAY, format!("{error:#}"))
+            ShopError::new(StatusCode::BAD_GATEWAY, format!("{error:#}"))
         })
     }
 }
@@ -239,11 +239,11 @@ impl From<Product> for ProductView {
 }
 
 /// Rejects names that could change the path of the call that they are put into.
-fn check_name(name: &str) -> Result<(), Problem> {
+fn check_name(name: &str) -> Result<(), ShopError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(fits) {
         let message = "a name has up to 64 letters, digits and dashes";
-        return Err(Problem::new(StatusCode::BAD_REQUEST, message));
+        return Err(ShopError::new(StatusCode::BAD_REQUEST, message));
     }
     Ok(())
 }

@@ -106,7 +106,7 @@ impl Client {
         context: &Context,
         call: Call<'_>,
         body: Option<&(impl Serialize + Sync)>,
-    ) -> Result<T, Problem> {
+    ) -> Result<T, ShopError> {
         let url = format!("http://{}{}", self.address, call.path);
         let span = self.telemetry.start(
             context,
@@ -130,31 +130,31 @@ impl Client {
             .send()
             .await
             .inspect_err(|error| span.fail("reqwest::Error", error))
-            .map_err(|error| Problem::unreachable(&error))?;
+            .map_err(|error| ShopError::unreachable(&error))?;
         let status = response.status();
         span.set("http.response.status_code", i64::from(status.as_u16()));
         if status.is_client_error() || status.is_server_error() {
             span.mark_failed(status.as_str().to_owned(), "");
             let text = response.text().await.unwrap_or_default();
-            return Err(Problem::answered(status, &text));
+            return Err(ShopError::answered(status, &text));
         }
         response
             .json()
             .await
             .inspect_err(|error| span.fail("reqwest::Error", error))
-            .map_err(|error| Problem::unreachable(&error))
+            .map_err(|error| ShopError::unreachable(&error))
     }
 }
 
 /// An error response.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub(super) struct Problem {
+pub(super) struct ShopError {
     pub(super) status: StatusCode,
     pub(super) message: String,
 }
 
-impl Problem {
+impl ShopError {
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
@@ -171,13 +171,13 @@ impl Problem {
     }
 }
 
-impl From<sqlx::Error> for Problem {
+impl From<sqlx::Error> for ShopError {
     fn from(error: sqlx::Error) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ShopError {
     fn into_response(self) -> Response {
         (self.status, Json(serde_json::json!({ "error": self.message }))).into_response()
     }

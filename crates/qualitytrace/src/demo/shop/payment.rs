@@ -13,7 +13,7 @@ use opentelemetry::{Context, KeyValue};
 use serde::{Deserialize, Serialize};
 
 use super::bug::Bug;
-use super::http::{self, Problem};
+use super::http::{self, ShopError};
 use super::instrument::Telemetry;
 
 /// The test card that is declined.
@@ -46,7 +46,7 @@ struct Payment {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the card was declined")]
-struct Declined;
+struct CardDeclinedError;
 
 /// The service's routes.
 pub(super) fn router(telemetry: Arc<Telemetry>, bug: Option<Bug>) -> Router {
@@ -61,7 +61,7 @@ async fn charge(
     State(payment): State<Arc<Payment>>,
     Extension(context): Extension<Context>,
     Json(request): Json<ChargeRequest>,
-) -> Result<(StatusCode, Json<Charge>), Problem> {
+) -> Result<(StatusCode, Json<Charge>), ShopError> {
     context.span().set_attributes([
         KeyValue::new("shop.order.id", request.order.clone()),
         KeyValue::new("shop.payment.amount_cents", request.amount_cents),
@@ -69,14 +69,14 @@ async fn charge(
     payment
         .authorize(&context, &request.card)
         .await
-        .map_err(|declined| Problem::new(StatusCode::PAYMENT_REQUIRED, declined.to_string()))?;
+        .map_err(|declined| ShopError::new(StatusCode::PAYMENT_REQUIRED, declined.to_string()))?;
     let charge = format!("ch-{}", super::short_id());
     context.span().set_attribute(KeyValue::new("shop.payment.charge_id", charge.clone()));
     Ok((StatusCode::CREATED, Json(Charge { charge })))
 }
 
 impl Payment {
-    async fn authorize(&self, context: &Context, card: &str) -> Result<(), Declined> {
+    async fn authorize(&self, context: &Context, card: &str) -> Result<(), CardDeclinedError> {
         let span = self.telemetry.start(context, SpanKind::Internal, "authorize card", Vec::new());
         let wait = match self.bug {
             Some(Bug::SlowPayment) => SLOW_WAIT,
@@ -86,8 +86,8 @@ impl Payment {
         let declined = card == DECLINED_CARD;
         span.set("shop.payment.authorized", !declined);
         if declined {
-            span.fail("shop::Declined", &Declined);
-            return Err(Declined);
+            span.fail("shop::Declined", &CardDeclinedError);
+            return Err(CardDeclinedError);
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use super::Stop;
 use super::bug::Bug;
 use super::database::{Database, Statement};
-use super::http::{self, Problem};
+use super::http::{self, ShopError};
 use super::instrument::Telemetry;
 use super::queue::{Consumer, Message};
 
@@ -153,10 +153,10 @@ async fn show(
     State(worker): State<Arc<Worker>>,
     Extension(context): Extension<Context>,
     Path(id): Path<String>,
-) -> Result<Json<Order>, Problem> {
+) -> Result<Json<Order>, ShopError> {
     let query = sqlx::query_as(SELECT_ORDER.text).bind(&id).fetch_optional(&worker.database.pool);
     let found: Option<(String, i64)> = worker.database.traced(&context, SELECT_ORDER, query).await?;
     let (status, total_cents) =
-        found.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, format!("there is no order `{id}`")))?;
+        found.ok_or_else(|| ShopError::new(StatusCode::NOT_FOUND, format!("there is no order `{id}`")))?;
     Ok(Json(Order { id, status, total_cents }))
 }

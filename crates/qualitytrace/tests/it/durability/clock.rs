@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::shifted_time::ShiftedTime;
-use crate::busy::Gate;
+use crate::full_queue::Gate;
 use crate::late_spans_load::program::Served;
 
 const YEAR: i64 = 365 * 24 * 3600;
@@ -43,7 +43,7 @@ impl Bench {
     }
 
     async fn fill(&self, server: &Served) {
-        crate::busy::put(&self.client, server, &self.gate.test("t")).await;
+        crate::full_queue::put(&self.client, server, &self.gate.test("t")).await;
         self.send(server, OLD, "0000000000000000").await;
         assert_eq!(self.run(server).await["state"], "FINISHED");
     }
@@ -60,7 +60,7 @@ impl Bench {
 
     /// Runs the test to its end and returns the run.
     async fn run(&self, server: &Served) -> Value {
-        let started = crate::busy::start(&self.client, server, "t").await;
+        let started = crate::full_queue::start(&self.client, server, "t").await;
         self.gate.answers.add_permits(1);
         self.ended(server, &started.json().await.unwrap()).await
     }
@@ -136,7 +136,7 @@ async fn a_clock_that_jumps_back_during_a_run_loses_and_repeats_nothing() {
     let mut bench = Bench::new().await;
     let server = bench.serve().await;
     bench.fill(&server).await;
-    let started = crate::busy::start(&bench.client, &server, "t").await.json().await.unwrap();
+    let started = crate::full_queue::start(&bench.client, &server, "t").await.json().await.unwrap();
     bench.gate.asked(2).await;
     bench.time.jump(-YEAR);
     bench.gate.answers.add_permits(1);

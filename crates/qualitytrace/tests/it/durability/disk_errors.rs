@@ -8,7 +8,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::under_strace;
-use crate::full::{all_is_there, store};
+use crate::full_disk::{all_is_there, store};
 use crate::late_spans_load::program::Served;
 use crate::power::strace;
 use crate::program;

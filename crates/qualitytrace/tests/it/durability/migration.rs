@@ -138,7 +138,7 @@ async fn refuses_a_newer_database(url: &str) {
     sqlx::any::install_default_drivers();
     let client = crate::client();
     let server = Served::start(program(), url, &[]).await;
-    assert_eq!(crate::full::store(&client, &server, 0).await, [true; 2]);
+    assert_eq!(crate::full_disk::store(&client, &server, 0).await, [true; 2]);
     drop(server);
     let mut connection = AnyConnection::connect(url).await.unwrap();
     let insert = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
@@ -174,5 +174,5 @@ async fn refuses_a_newer_database(url: &str) {
     connection.execute("ALTER TABLE runs DROP COLUMN later").await.unwrap();
     connection.close().await.unwrap();
     let server = Served::start(program(), url, &[]).await;
-    crate::full::all_is_there(&client, &server, &[[true; 2]]).await;
+    crate::full_disk::all_is_there(&client, &server, &[[true; 2]]).await;
 }

@@ -7,7 +7,7 @@ use qualitytrace_testing::{DEADLINE, Line, Outage, eventually};
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::busy::{Gate, put};
+use crate::full_queue::{Gate, put};
 use crate::kill::fresh_database;
 use crate::late_spans_load::client::{Client, Events};
 use crate::late_spans_load::program::Served;

@@ -8,7 +8,7 @@ use qualitytrace_core::judge::{self, Compiled, Options, Remedy};
 use qualitytrace_core::lang::{Generator, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace};
-use qualitytrace_core::wait::{Absence, Standing, Undecided};
+use qualitytrace_core::wait::{Absence, OpenSpec, SpecStatus};
 
 use super::super::random::Random;
 use super::super::system::START;
@@ -91,19 +91,19 @@ impl Claim {
     }
 
     /// The standing of the spec, as the runner passes it to the wait.
-    pub(super) fn standing(&self, trace: &Trace) -> Standing {
-        let judge::Standings { assertions, outputs_stand } =
+    pub(super) fn standing(&self, trace: &Trace) -> SpecStatus {
+        let judge::TestStatus { assertions, outputs_stand } =
             self.compiled.standing(trace, &Variables::new(), &self.options);
         let fails = assertions.iter().any(|standing| standing.is_final && !standing.passes);
         let stands = outputs_stand && assertions.iter().all(|standing| standing.is_final);
         let wants_more = assertions.iter().any(|standing| standing.remedy != Remedy::None);
-        let undecided = wants_more.then(|| Undecided {
+        let undecided = wants_more.then(|| OpenSpec {
             name: self.selector.clone(),
             services: self.compiled.services(&self.compiled.specs[0]),
             lacks_spans: assertions.iter().any(|standing| standing.remedy == Remedy::MoreSpans),
             within: self.within,
         });
-        Standing { undecided: undecided.into_iter().collect(), is_final: fails || stands }
+        SpecStatus { undecided: undecided.into_iter().collect(), is_final: fails || stands }
     }
 
     /// Judges a trace in which these spans may be missing.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::SpanKind;
-use qualitytrace_core::wait::{CONFIRM, Ended, Meaning, Pending, Standing, Wait, is_absence_proven, wait};
+use qualitytrace_core::wait::{
+    CONFIRM, Meaning, Pending, SpecStatus, Wait, WaitEnd, is_absence_proven, wait,
+};
 
 use super::super::random::Random;
 use super::super::system::{MS, SECOND, START};
@@ -31,7 +33,7 @@ struct RunEnd {
     /// When the wait was over, and when the last span had arrived by then.
     at: u64,
     last: u64,
-    ended: Ended,
+    ended: WaitEnd,
     /// The verdict after it was confirmed, and when that was.
     verdict: Judged,
     confirmed_at: u64,
@@ -118,18 +120,18 @@ impl Server<'_> {
     }
 
     /// Waits as the runner does: asks, sleeps until the given time, an arrival or a second later, and asks again.
-    fn wait(&mut self, run: usize) -> (u64, Ended) {
+    fn wait(&mut self, run: usize) -> (u64, WaitEnd) {
         let claim = &self.claims[self.runs[run].test];
         let mut now = self.runs[run].answered;
         while self.receive(now, run) < now {}
         let observations = self.runs[run].progress.take_observations();
         self.register.observe(observations);
-        let mut known: Option<(usize, Standing)> = None;
+        let mut known: Option<(usize, SpecStatus)> = None;
         loop {
             let following = &self.runs[run];
             let specs = || {
                 let count = following.here.len();
-                let is_known = |(spans, specs): &&(usize, Standing)| *spans == count || specs.is_final;
+                let is_known = |(spans, specs): &&(usize, SpecStatus)| *spans == count || specs.is_final;
                 match known.as_ref().filter(is_known) {
                     Some((_, specs)) => specs.clone(),
                     None => known.insert((count, claim.standing(&following.trace()))).1.clone(),
@@ -151,7 +153,7 @@ impl Server<'_> {
     }
 
     /// Whether more spans could make a run pass that has failed.
-    fn rests_on_absence(&self, run: usize, ended: &Ended, is_proven: bool) -> bool {
+    fn rests_on_absence(&self, run: usize, ended: &WaitEnd, is_proven: bool) -> bool {
         let run = &self.runs[run];
         let verdict = run.verdict.expect("it was judged");
         let wants_more = ended.debts.iter().any(|debt| matches!(debt, Pending::Spec { .. }));

@@ -8,13 +8,13 @@ use kafka_protocol::protocol::StrBytes;
 use qualitytrace_core::definition::trigger::{Mechanism, Sasl};
 use rsasl::prelude::{Mechname, SASLClient, SASLConfig};
 
-use super::super::super::failure::{Failure, Reason};
+use super::super::super::failure::{Reason, TriggerError};
 use super::Broker;
 
 const HANDSHAKE: i16 = 1;
 const AUTHENTICATE: i16 = 1;
 
-pub(super) async fn login(broker: &mut Broker, sasl: &Sasl) -> Result<(), Failure> {
+pub(super) async fn login(broker: &mut Broker, sasl: &Sasl) -> Result<(), TriggerError> {
     let name = match sasl.mechanism {
         Mechanism::Plain => "PLAIN",
         Mechanism::ScramSha256 => "SCRAM-SHA-256",
@@ -25,10 +25,10 @@ pub(super) async fn login(broker: &mut Broker, sasl: &Sasl) -> Result<(), Failur
     if let Some(error) = ResponseError::try_from_code(known.error_code) {
         let known: Vec<&str> = known.mechanisms.iter().map(|known| &**known).collect();
         let cause = format!("{name} is not possible ({error}); it knows {}", known.join(", "));
-        return Err(Failure::at(&broker.endpoint, Reason::Credentials, &cause));
+        return Err(TriggerError::at(&broker.endpoint, Reason::Credentials, &cause));
     }
     let unfit = |error: &dyn std::fmt::Display| {
-        Failure::invalid(format!("the trigger's `authentication` cannot be used for {name}: {error}"))
+        TriggerError::invalid(format!("the trigger's `authentication` cannot be used for {name}: {error}"))
     };
     let config = SASLConfig::with_credentials(None, sasl.username.value.clone(), sasl.password.value.clone());
     let client = SASLClient::new(config.map_err(|error| unfit(&error))?);
@@ -40,14 +40,14 @@ pub(super) async fn login(broker: &mut Broker, sasl: &Sasl) -> Result<(), Failur
         // The broker's last message proves that it knows the password too; a wrong proof fails here.
         let state = session
             .step(told.as_deref(), &mut say)
-            .map_err(|error| Failure::at(&broker.endpoint, Reason::Credentials, &error.to_string()))?;
+            .map_err(|error| TriggerError::at(&broker.endpoint, Reason::Credentials, &error.to_string()))?;
         if state.has_sent_message() {
             let request = SaslAuthenticateRequest::default().with_auth_bytes(say.into());
             let answer: SaslAuthenticateResponse =
                 broker.ask(ApiKey::SaslAuthenticate, AUTHENTICATE, &request).await?;
             if let Some(error) = ResponseError::try_from_code(answer.error_code) {
                 let cause = answer.error_message.map_or_else(|| error.to_string(), |text| text.to_string());
-                return Err(Failure::at(&broker.endpoint, Reason::Credentials, &cause));
+                return Err(TriggerError::at(&broker.endpoint, Reason::Credentials, &cause));
             }
             told = Some(answer.auth_bytes.to_vec());
         }

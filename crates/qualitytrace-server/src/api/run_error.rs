@@ -1,4 +1,5 @@
-//! Errors and request bodies of the legacy API: bodies are JSON only, and an error is a JSON string.
+//! Errors and request bodies of the API of tests, suites and their runs, as clients of Tracetest expect them: bodies are
+//! JSON only, and an error is a JSON string.
 
 use std::num::{IntErrorKind, ParseIntError};
 
@@ -17,20 +18,20 @@ use crate::{runner, store};
 /// The error text that legacy clients expect for a missing row.
 const MISSING: &str = "sql: no rows in result set";
 
-/// An error response of the legacy API.
+/// An error response of the API of tests, suites and their runs.
 #[derive(Debug)]
-pub(super) struct LegacyApiError {
+pub(super) struct RunApiError {
     status: StatusCode,
-    body: Said,
+    body: ErrorBody,
     /// Seconds after which the client may retry.
     retry_after: Option<u64>,
 }
 
-/// An error of the legacy API: a text, or an object with more detail.
+/// Its body: a text, or an object with more detail.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Refusal")]
-pub(super) enum Said {
+pub(super) enum ErrorBody {
     /// The error message.
     Text(String),
     /// The status and the error message, as in the newer API.
@@ -41,10 +42,10 @@ pub(super) enum Said {
 }
 
 /// Error responses of operations.
-pub(super) const BAD_REQUEST: Answer = (400, Content::Json(of::<Said>));
-pub(super) const NOT_FOUND: Answer = (404, Content::Json(of::<Said>));
-pub(super) const UNPROCESSABLE: Answer = (422, Content::Json(of::<Said>));
-pub(super) const TOO_MANY_REQUESTS: Answer = (429, Content::Json(of::<Said>));
+pub(super) const BAD_REQUEST: Answer = (400, Content::Json(of::<ErrorBody>));
+pub(super) const NOT_FOUND: Answer = (404, Content::Json(of::<ErrorBody>));
+pub(super) const UNPROCESSABLE: Answer = (422, Content::Json(of::<ErrorBody>));
+pub(super) const TOO_MANY_REQUESTS: Answer = (429, Content::Json(of::<ErrorBody>));
 
 /// The variables that a test lacks.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -67,29 +68,29 @@ pub(super) struct MissingVariable {
     pub(super) kind: Option<&'static str>,
 }
 
-impl From<String> for Said {
+impl From<String> for ErrorBody {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<&str> for Said {
+impl From<&str> for ErrorBody {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl LegacyApiError {
+impl RunApiError {
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message.into())
     }
 
-    pub(super) fn unprocessable(body: impl Into<Said>) -> Self {
+    pub(super) fn unprocessable(body: impl Into<ErrorBody>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, body)
     }
 
     pub(super) fn lacking(missing_variables: Vec<MissingVariables>) -> Self {
-        Self::unprocessable(Said::Missing { missing_variables })
+        Self::unprocessable(ErrorBody::Missing { missing_variables })
     }
 
     pub(super) fn missing() -> Self {
@@ -101,7 +102,7 @@ impl LegacyApiError {
         self.status == StatusCode::NOT_FOUND
     }
 
-    pub(super) fn new(status: StatusCode, body: impl Into<Said>) -> Self {
+    pub(super) fn new(status: StatusCode, body: impl Into<ErrorBody>) -> Self {
         Self { status, body: body.into(), retry_after: None }
     }
 
@@ -112,22 +113,22 @@ impl LegacyApiError {
 
     /// An error after which the client may retry.
     fn later(status: StatusCode, error: String) -> Self {
-        let body = Said::Error { code: status.as_u16(), error };
+        let body = ErrorBody::Error { code: status.as_u16(), error };
         Self { status, body, retry_after: Some(RETRY_AFTER) }
     }
 }
 
-impl From<LegacyApiError> for ApiError {
-    fn from(error: LegacyApiError) -> Self {
+impl From<RunApiError> for ApiError {
+    fn from(error: RunApiError) -> Self {
         let message = match error.body {
-            Said::Text(message) | Said::Error { error: message, .. } => message,
-            Said::Missing { .. } => "variables are missing".to_owned(),
+            ErrorBody::Text(message) | ErrorBody::Error { error: message, .. } => message,
+            ErrorBody::Missing { .. } => "variables are missing".to_owned(),
         };
         Self { status: error.status, message }
     }
 }
 
-impl From<ApiError> for LegacyApiError {
+impl From<ApiError> for RunApiError {
     fn from(problem: ApiError) -> Self {
         match problem.retry_after() {
             Some(_) => Self::later(problem.status, problem.message),
@@ -136,13 +137,13 @@ impl From<ApiError> for LegacyApiError {
     }
 }
 
-impl From<store::Error> for LegacyApiError {
+impl From<store::Error> for RunApiError {
     fn from(error: store::Error) -> Self {
         ApiError::from(error).into()
     }
 }
 
-impl From<runner::Error> for LegacyApiError {
+impl From<runner::Error> for RunApiError {
     fn from(error: runner::Error) -> Self {
         match error {
             runner::Error::Gone { .. } | runner::Error::Lost => Self::missing(),
@@ -152,7 +153,7 @@ impl From<runner::Error> for LegacyApiError {
     }
 }
 
-impl IntoResponse for LegacyApiError {
+impl IntoResponse for RunApiError {
     fn into_response(self) -> Response {
         let mut response = plain_json(self.status, &self.body);
         if let Some(seconds) = self.retry_after {
@@ -163,10 +164,10 @@ impl IntoResponse for LegacyApiError {
 }
 
 /// Parses a request body; unknown keys are refused.
-pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, LegacyApiError> {
+pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, RunApiError> {
     // Serde would accept an array for a struct with its fields in order.
     let (body, other) = match body.trim_ascii() {
-        [] => return Err(LegacyApiError::bad_request("EOF")),
+        [] => return Err(RunApiError::bad_request("EOF")),
         b"null" => (&b"{}"[..], None),
         [b'[', ..] => (body, Some("array")),
         [b'"', ..] => (body, Some("string")),
@@ -175,7 +176,7 @@ pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, LegacyApiError
         _ => (body, None),
     };
     if let Some(other) = other {
-        return Err(LegacyApiError::bad_request(format!(
+        return Err(RunApiError::bad_request(format!(
             "json: cannot unmarshal {other}, an object is expected"
         )));
     }
@@ -192,9 +193,9 @@ pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, LegacyApiError
         let text = error.to_string();
         let unknown = text.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
         match unknown {
-            Some(name) => LegacyApiError::unknown_field(name),
-            None if error.is_eof() => LegacyApiError::bad_request("unexpected EOF"),
-            None => LegacyApiError::bad_request(text),
+            Some(name) => RunApiError::unknown_field(name),
+            None if error.is_eof() => RunApiError::bad_request("unexpected EOF"),
+            None => RunApiError::bad_request(text),
         }
     })
 }
@@ -214,19 +215,18 @@ fn without_nulls(value: Value) -> Value {
 }
 
 /// Parses a number in a path. A negative one becomes 0, which names nothing.
-pub(super) fn number(text: &str) -> Result<u64, LegacyApiError> {
+pub(super) fn number(text: &str) -> Result<u64, RunApiError> {
     Ok(u64::try_from(integer(text)?).unwrap_or(0))
 }
 
 /// Parses a count in a query.
-pub(super) fn count(name: &str, text: &str) -> Result<u64, LegacyApiError> {
-    let wrong =
-        |_| LegacyApiError::bad_request(format!("cannot process request: {name} must not be negative"));
+pub(super) fn count(name: &str, text: &str) -> Result<u64, RunApiError> {
+    let wrong = |_| RunApiError::bad_request(format!("cannot process request: {name} must not be negative"));
     u64::try_from(integer(text)?).map_err(wrong)
 }
 
 /// Parses an integer in the range that clients know; an empty text is 0.
-pub(super) fn integer(text: &str) -> Result<i32, LegacyApiError> {
+pub(super) fn integer(text: &str) -> Result<i32, RunApiError> {
     if text.is_empty() {
         return Ok(0);
     }
@@ -235,6 +235,6 @@ pub(super) fn integer(text: &str) -> Result<i32, LegacyApiError> {
             IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
             _ => "invalid syntax",
         };
-        LegacyApiError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": {why}"))
+        RunApiError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": {why}"))
     })
 }

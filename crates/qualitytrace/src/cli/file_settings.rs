@@ -16,7 +16,7 @@ use crate::terminal;
 
 /// Settings and variables that were found in the files.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct FileSettings {
     pub(crate) required_gates: Option<Vec<String>>,
     pub(crate) settings: RunSettings,
     sets: Vec<VariableSet>,
@@ -33,7 +33,7 @@ pub(crate) enum ChosenSet {
     Stored(String),
 }
 
-impl Beside {
+impl FileSettings {
     /// Collects the settings of the files. Fails on two documents of a kind of which a run takes one; kinds that do not
     /// apply to a run are reported.
     pub(crate) fn of(files: &[File]) -> anyhow::Result<Self> {
