@@ -132,8 +132,8 @@ impl Service {
         forgotten: &mut u64,
     ) -> (bool, Duration) {
         let instance = self.instance(identity, forgotten);
-        // A collector may split one delivery into pieces.
-        let is_delivery = instance.watermark.is_none() || at >= instance.counted + DELIVERY_GAP;
+        let stands_still = instance.stands_still(end, at);
+        let is_delivery = !stands_still && instance.begins_delivery(at);
         // A span that is reported a second time, perhaps by another way, says nothing new about the order.
         let is_old = at < instance.last_arrival && Some(end) <= instance.watermark;
         if is_delivery {
@@ -158,7 +158,7 @@ impl Service {
         self.disorder.saw(disorder);
         self.overtaking.saw(overtaking);
         let lag_time = Duration::from_nanos(lag.max(0).unsigned_abs());
-        if Duration::from_nanos(lag.unsigned_abs()) <= MAX_LAG {
+        if !stands_still && Duration::from_nanos(lag.unsigned_abs()) <= MAX_LAG {
             // Spans of the first delivery may have waited for this server to listen.
             if self.heard_deliveries <= 1 {
                 self.first_lag = self.first_lag.max(lag_time);

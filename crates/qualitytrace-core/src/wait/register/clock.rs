@@ -53,6 +53,11 @@ impl ClockOffset {
         self.median.or_else(|| self.estimate().map(|(ahead, _)| ahead)).unwrap_or(0)
     }
 
+    /// Whether only the lags of its spans say how far the clock is ahead.
+    pub(super) fn is_estimated(&self) -> bool {
+        self.median.is_none() && self.estimate().is_some()
+    }
+
     /// What a comparison with a time of this process must allow for.
     pub(in crate::wait) fn margin(&self) -> Duration {
         match (self.median, self.estimate()) {

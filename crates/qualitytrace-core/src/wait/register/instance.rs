@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::clock::ClockOffset;
-use super::{LAG_WINDOW, Largest, MAX_LAG, SETTLED_DELIVERIES};
+use super::{DELIVERY_GAP, LAG_WINDOW, Largest, MAX_LAG, SETTLED_DELIVERIES};
 use crate::time::Timestamp;
 
 /// Maximum number of watermark steps remembered of an instance.
@@ -78,8 +78,23 @@ impl Instance {
         }
     }
 
+    /// Whether a span shows that the times of this process follow no clock, as those of samples that are sent again and
+    /// again: nothing explains them, and they do not go on from one delivery to the next. How late it is is not known.
+    pub(super) fn stands_still(&self, end: Timestamp, at: Timestamp) -> bool {
+        let earlier = if self.begins_delivery(at) { self.watermark } else { self.watermark_of_earlier };
+        self.clock.is_estimated() && earlier.is_some_and(|earlier| end <= earlier)
+    }
+
+    /// Whether what arrives now is a delivery of its own. A collector may split one into pieces.
+    pub(super) fn begins_delivery(&self, at: Timestamp) -> bool {
+        self.watermark.is_none() || at >= self.counted + DELIVERY_GAP
+    }
+
     /// Notes how late a span of the current delivery is.
     fn note_lag(&mut self, end: Timestamp, at: Timestamp) {
+        if self.stands_still(end, at) {
+            return;
+        }
         let raw = at.nanos_since(end);
         self.clock.arrived(raw);
         let lag = raw.saturating_add(self.clock.ahead());
@@ -191,4 +206,33 @@ impl Instance {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::process::Identity;
+    use crate::wait::register::Register;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// The deliveries and the largest lag, in seconds, that are known after spans with these ends arrived.
+    fn known(arrivals: &[(u64, u64)]) -> (u32, u64) {
+        let mut register = Register::default();
+        for (end, at) in arrivals {
+            let [end, at] = [end, at].map(|seconds| Timestamp::from_nanos(seconds * SECOND));
+            register.delivered("shop", &Identity::default(), end, at);
+        }
+        let shop = register.get("shop").unwrap();
+        (shop.deliveries, shop.largest_lag().as_secs())
+    }
+
+    #[test]
+    fn samples_that_are_sent_again_say_nothing_about_lags() {
+        assert_eq!(known(&[(100, 90_000), (100, 90_020), (99, 90_040), (100, 90_090)]), (1, 0));
+        // A clock that is behind goes on; the first delivery is the most prompt one.
+        assert_eq!(known(&[(100, 90_000), (120, 90_022), (140, 90_045)]), (3, 5));
+        // A delivery that is late by a right clock counts.
+        assert_eq!(known(&[(90_000, 90_001), (89_990, 90_020)]), (2, 30));
+    }
 }
