@@ -7,9 +7,9 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use prost::Message as _;
 use qualitytrace_fuzz::on_a_small_stack;
-use qualitytrace_server::data_store::StoreAnswer;
-use qualitytrace_server::ingest::Budget;
-use qualitytrace_server::otlp::wire::split_traces;
+use qualitytrace_server::outbound::data_store::StoreAnswer;
+use qualitytrace_server::receive::ingest::Budget;
+use qualitytrace_server::receive::otlp::wire::split_traces;
 
 const STORES: [(StoreAnswer, &str); 9] = [
     (StoreAnswer::Tempo, "application/json"),

@@ -5,8 +5,8 @@
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use qualitytrace_fuzz::on_a_small_stack;
-use qualitytrace_server::ingest::{Budget, Lease, Split};
-use qualitytrace_server::otlp::wire::{NotSplit, split_logs, split_traces};
+use qualitytrace_server::receive::ingest::{Budget, Lease, Split};
+use qualitytrace_server::receive::otlp::wire::{NotSplit, split_logs, split_traces};
 
 fuzz_target!(|input: &[u8]| {
     on_a_small_stack(|| {

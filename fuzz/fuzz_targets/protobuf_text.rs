@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use qualitytrace_fuzz::on_a_small_stack;
-use qualitytrace_server::trigger::check_protocol;
+use qualitytrace_server::outbound::trigger::check_protocol;
 
 fuzz_target!(|text: &str| {
     on_a_small_stack(|| {

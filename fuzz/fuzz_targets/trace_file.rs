@@ -5,9 +5,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use qualitytrace_fuzz::on_a_small_stack;
-use qualitytrace_server::ingest::Budget;
-use qualitytrace_server::otlp::wire::split_traces;
-use qualitytrace_server::trace_files::{Format, read};
+use qualitytrace_server::receive::ingest::Budget;
+use qualitytrace_server::receive::otlp::wire::split_traces;
+use qualitytrace_server::receive::trace_files::{Format, read};
 
 fuzz_target!(|input: &[u8]| {
     on_a_small_stack(|| {

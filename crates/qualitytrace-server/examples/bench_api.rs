@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use qualitytrace_core::definition::{self, Format};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_server::config::Config;
-use qualitytrace_server::server::Server;
-use qualitytrace_server::store::{NewDefinition, Store};
+use qualitytrace_server::serve::server::Server;
+use qualitytrace_server::storage::store::{NewDefinition, Store};
 use serde_json::{Value, json};
 use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
-use qualitytrace_server::ingest::Budget;
-use qualitytrace_server::otlp::{json, wire};
+use qualitytrace_server::receive::ingest::Budget;
+use qualitytrace_server::receive::otlp::{json, wire};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 

@@ -25,15 +25,15 @@ pub use read::{Error, Inputs, Resolved, Row};
 pub use slot::Listen;
 pub use table::{OLD_FLAGS, SETTINGS, Setting};
 
-use crate::access::Access;
-use crate::access::host::AllowedHost;
-use crate::files::AllowedFiles;
-use crate::limits::Limits;
-use crate::provision::Provisioning;
-use crate::store::Store;
-use crate::tls::Certificate;
-use crate::vault::KeySource;
-use crate::web::Page;
+use crate::base::files::AllowedFiles;
+use crate::base::limits::Limits;
+use crate::http::access::Access;
+use crate::http::access::host::AllowedHost;
+use crate::http::tls::Certificate;
+use crate::http::web::Page;
+use crate::storage::provision::Provisioning;
+use crate::storage::store::Store;
+use crate::storage::vault::KeySource;
 
 /// The port of the API and everything else.
 pub const HTTP_PORT: u16 = 11633;

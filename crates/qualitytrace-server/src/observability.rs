@@ -24,13 +24,13 @@ use qualitytrace_telemetry::{
 use tracing::Span;
 
 use self::instruments::Instruments;
-use crate::access::RequiredAccess;
 use crate::config::Live;
-use crate::ingest::Ingest;
-use crate::routes::Routes;
-use crate::routes::operation::{Content, of, operation};
-use crate::store::Store;
-use crate::trigger;
+use crate::http::access::RequiredAccess;
+use crate::http::routes::Routes;
+use crate::http::routes::operation::{Content, of, operation};
+use crate::outbound::trigger;
+use crate::receive::ingest::Ingest;
+use crate::storage::store::Store;
 use crate::wire::Outcome;
 
 /// The routes for metrics and the status of the telemetry, with their descriptions.

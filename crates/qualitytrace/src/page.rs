@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use qualitytrace_server::web::{File, Page};
+use qualitytrace_server::http::web::{File, Page};
 
 static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
     let file = |file: &qualitytrace_page::File| {

@@ -85,28 +85,28 @@ const BORDERS: [Border; 12] = [
         why: "the runner touches no SQL and no socket: ask the store, the trigger or the source",
     },
     Border {
-        within: &["crates/qualitytrace-server/src/ingest"],
+        within: &["crates/qualitytrace-server/src/receive/ingest"],
         except: &[],
         words: &["runner", "RunId", "RunEvent", "claim_run"],
         why: "ingest does not know that runs exist: they meet at \"trace T changed\"",
     },
     Border {
         within: &[
-            "crates/qualitytrace-server/src/store",
-            "crates/qualitytrace-server/src/trigger",
-            "crates/qualitytrace-server/src/variables",
+            "crates/qualitytrace-server/src/storage/store",
+            "crates/qualitytrace-server/src/outbound/trigger",
+            "crates/qualitytrace-server/src/storage/variables",
             "crates/qualitytrace-server/src/observability",
             "crates/qualitytrace-server/src/wire",
         ],
         except: &[],
-        words: &["crate::api", "crate::runner"],
+        words: &["crate::serve", "crate::runner"],
         why: "arrows run one way: the API stands on the runner, and the runner on these",
     },
     Border {
         within: &["crates/qualitytrace-server/src/"],
         except: &[
-            "crates/qualitytrace-server/src/trigger/connect.rs",
-            "crates/qualitytrace-server/src/trigger/http/clients.rs",
+            "crates/qualitytrace-server/src/outbound/trigger/connect.rs",
+            "crates/qualitytrace-server/src/outbound/trigger/http/clients.rs",
         ],
         words: &["TcpStream::connect", "UdpSocket", "lookup_host", "ToSocketAddrs", "Client::builder"],
         why: "every outbound connection passes `trigger::Gate`, which knows the addresses that triggers may connect to",
@@ -114,29 +114,29 @@ const BORDERS: [Border; 12] = [
     Border {
         within: &["crates/qualitytrace-server/src/"],
         except: &[
-            "crates/qualitytrace-server/src/files.rs",
-            "crates/qualitytrace-server/src/private_files.rs",
-            "crates/qualitytrace-server/src/store",
+            "crates/qualitytrace-server/src/base/files.rs",
+            "crates/qualitytrace-server/src/base/private_files.rs",
+            "crates/qualitytrace-server/src/storage/store",
         ],
         words: &["fs::read", "fs::read_to_string", "File::open", "from_pem_file", "pem_file_iter"],
         why: "files that others name are read by `files`, which takes regular ones within a limit",
     },
     Border {
         within: &["crates/qualitytrace-server/src/"],
-        except: &["crates/qualitytrace-server/src/store"],
+        except: &["crates/qualitytrace-server/src/storage/store"],
         words: &["sqlx"],
         why: "SQL lives in the store",
     },
     Border {
         within: &["crates/qualitytrace-server/src/"],
         except: &[
-            "crates/qualitytrace-server/src/api",
-            "crates/qualitytrace-server/src/listen",
-            "crates/qualitytrace-server/src/otlp",
-            "crates/qualitytrace-server/src/routes",
-            "crates/qualitytrace-server/src/server",
+            "crates/qualitytrace-server/src/serve/api",
+            "crates/qualitytrace-server/src/serve/listen",
+            "crates/qualitytrace-server/src/receive/otlp",
+            "crates/qualitytrace-server/src/http/routes",
+            "crates/qualitytrace-server/src/serve/server",
             "crates/qualitytrace-server/src/observability",
-            "crates/qualitytrace-server/src/web",
+            "crates/qualitytrace-server/src/http/web",
         ],
         words: &["axum"],
         why: "only what answers requests knows how they arrive: api, otlp, routes, observability, web, and the server that binds them",
@@ -290,18 +290,18 @@ mod tests {
     #[test]
     fn connections_past_the_gate_are_found() {
         let text = "let stream = TcpStream::connect((host, port)).await?;\n";
-        let past = ("crates/qualitytrace-server/src/api/connection.rs", text);
-        let tree = Tree::of(&[past, ("crates/qualitytrace-server/src/trigger/connect.rs", text)]);
+        let past = ("crates/qualitytrace-server/src/serve/api/connection.rs", text);
+        let tree = Tree::of(&[past, ("crates/qualitytrace-server/src/outbound/trigger/connect.rs", text)]);
         let places: Vec<_> = between_modules(&tree).into_iter().map(|broken| broken.place).collect();
-        assert_eq!(places, ["crates/qualitytrace-server/src/api/connection.rs:1"]);
+        assert_eq!(places, ["crates/qualitytrace-server/src/serve/api/connection.rs:1"]);
     }
 
     #[test]
     fn files_that_are_read_without_a_bound_are_found() {
         let text = "let text = std::fs::read_to_string(named)?;\nlet text = tokio::fs::read(named).await?;\n\
                     let text = files::read(named, LIMIT)?;\n";
-        let past = ("crates/qualitytrace-server/src/trigger/certificates.rs", text);
-        let tree = Tree::of(&[past, ("crates/qualitytrace-server/src/files.rs", text)]);
+        let past = ("crates/qualitytrace-server/src/outbound/trigger/certificates.rs", text);
+        let tree = Tree::of(&[past, ("crates/qualitytrace-server/src/base/files.rs", text)]);
         let places: Vec<_> = between_modules(&tree).into_iter().map(|broken| broken.place).collect();
         assert_eq!(places, [format!("{}:1", past.0), format!("{}:2", past.0)]);
     }
@@ -319,8 +319,8 @@ mod tests {
     #[test]
     fn words_count_in_code_and_not_in_comments_or_longer_words() {
         let text = "// sqlx is for the store\nuse sqlx_like::Pool;\nuse sqlx::Pool;\n";
-        let tree = Tree::of(&[("crates/qualitytrace-server/src/api/runs.rs", text)]);
+        let tree = Tree::of(&[("crates/qualitytrace-server/src/serve/api/runs.rs", text)]);
         let places: Vec<_> = between_modules(&tree).into_iter().map(|broken| broken.place).collect();
-        assert_eq!(places, ["crates/qualitytrace-server/src/api/runs.rs:3"]);
+        assert_eq!(places, ["crates/qualitytrace-server/src/serve/api/runs.rs:3"]);
     }
 }

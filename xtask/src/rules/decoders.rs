@@ -5,9 +5,9 @@ use super::{Broken, tree::Tree};
 /// Where answers, files and imported texts are decoded.
 const WITHIN: [&str; 4] = [
     "crates/qualitytrace-core/src/import",
-    "crates/qualitytrace-server/src/data_store",
-    "crates/qualitytrace-server/src/trace_files",
-    "crates/qualitytrace-server/src/trigger",
+    "crates/qualitytrace-server/src/outbound/data_store",
+    "crates/qualitytrace-server/src/receive/trace_files",
+    "crates/qualitytrace-server/src/outbound/trigger",
 ];
 
 /// Calls that decode JSON or protobuf, however much memory that takes.
@@ -74,15 +74,15 @@ mod tests {
                     let page: Page = decode::json(&answer.body, lease)?;\n\
                     let id = const_hex::decode(text)?;\n\
                     #[cfg(test)]\nlet page = serde_json::from_slice(b\"[]\")?;\n";
-        check("crates/qualitytrace-server/src/data_store/new.rs", text, &[1, 2]);
-        check("crates/qualitytrace-server/src/trigger/new/deep.rs", text, &[1, 2]);
-        check("crates/qualitytrace-server/src/trace_files.rs", text, &[1, 2]);
-        check("crates/qualitytrace-server/src/store/new.rs", text, &[]);
+        check("crates/qualitytrace-server/src/outbound/data_store/new.rs", text, &[1, 2]);
+        check("crates/qualitytrace-server/src/outbound/trigger/new/deep.rs", text, &[1, 2]);
+        check("crates/qualitytrace-server/src/receive/trace_files.rs", text, &[1, 2]);
+        check("crates/qualitytrace-server/src/storage/store/new.rs", text, &[]);
     }
 
     #[test]
     fn a_decoder_may_say_where_it_is_measured() {
-        let path = "crates/qualitytrace-server/src/data_store/new.rs";
+        let path = "crates/qualitytrace-server/src/outbound/data_store/new.rs";
         check(path, "// Measured: by the caller.\nlet page = serde_json::from_slice(body)?;\n", &[]);
         check(path, "// Often.\nlet page = serde_json::from_slice(body)?;\n", &[2]);
         let far = format!("// Measured: once.\n{}serde_json::from_str(text)", "x();\n".repeat(NEAR));

@@ -4,7 +4,7 @@
 //! line may have got lost. SIGHUP applies such a change, because it is an explicit request.
 
 use super::{Config, Safety};
-use crate::access::Access;
+use crate::http::access::Access;
 
 /// A setting that was not changed by a reload.
 #[derive(Debug, Clone, PartialEq, Eq)]

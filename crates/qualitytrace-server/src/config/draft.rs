@@ -8,10 +8,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_e
 
 use super::slot::Listen;
 use super::{Config, HTTP_PORT, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
-use crate::files::AllowedFiles;
-use crate::store;
-use crate::tls::Certificate;
-use crate::vault::KeySource;
+use crate::base::files::AllowedFiles;
+use crate::http::tls::Certificate;
+use crate::storage::store;
+use crate::storage::vault::KeySource;
 
 /// All settings as read. Those that depend on no other setting are in `config` already.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use qualitytrace_config::{File, Report};
 
 use super::owner::TrustedOwners;
-use crate::files::read_text_or_pipe;
+use crate::base::files::read_text_or_pipe;
 
 /// Stems of the names of configuration files, by precedence.
 const STEMS: [&str; 3] = ["qualitytrace", "quality-trace", "tracetest"];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::Config;
-use crate::limits::Limits;
+use crate::base::limits::Limits;
 
 /// The current configuration. Code that calls [`Self::get`] each time follows a reload; code that keeps a copy does
 /// not, and its setting is then not `live` in the table. Cheap to clone.

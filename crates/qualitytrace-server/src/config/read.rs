@@ -14,7 +14,7 @@ use super::owner::{SAFE_DIRECTORY, TrustedOwners};
 use super::slot::text;
 use super::table::OBSOLETE;
 use super::{Config, SETTINGS, Setting, find};
-use crate::files::read_text_or_pipe;
+use crate::base::files::read_text_or_pipe;
 
 /// Variables that name the configuration file, by precedence.
 const FILE_VARIABLES: [&str; 2] = ["QUALITYTRACE_CONFIG", "TRACETEST_CONFIG"];

@@ -7,9 +7,9 @@ use std::time::Duration;
 use qualitytrace_config::Value;
 use qualitytrace_config::value::{boolean, bytes, duration, shown_bytes, shown_duration};
 
-use crate::access::Token;
-use crate::access::host::AllowedHost;
-use crate::limits::deny::Deny;
+use crate::base::limits::deny::Deny;
+use crate::http::access::Token;
+use crate::http::access::host::AllowedHost;
 
 /// A typed reference to a field of the configuration.
 #[derive(Debug)]
@@ -185,8 +185,10 @@ impl Slot<'_> {
             Self::Listen(Listen::Off) => "off".into(),
             Self::Text(text) => text.as_str().into(),
             Self::Secret(secret) => secret.as_ref().map_or("", |_| "***").into(),
-            Self::Url(url) => url.as_deref().map(crate::store::without_password).unwrap_or_default().into(),
-            Self::Parameters(text) => crate::store::parameters_without_password(text).into(),
+            Self::Url(url) => {
+                url.as_deref().map(crate::storage::store::without_password).unwrap_or_default().into()
+            }
+            Self::Parameters(text) => crate::storage::store::parameters_without_password(text).into(),
             Self::File(file) => {
                 file.as_ref().map(|file| file.display().to_string()).unwrap_or_default().into()
             }

@@ -1,6 +1,6 @@
 //! All settings of the server in one table: for files, variables, flags, `config show` and the documentation.
 //!
-//! A new setting is a field with a default (in [`Limits`](crate::limits::Limits) or [`Config`](super::Config)) and a
+//! A new setting is a field with a default (in [`Limits`](crate::base::limits::Limits) or [`Config`](super::Config)) and a
 //! line here; docs/configuration.md gets a row, which a test checks. If the code that uses it reads
 //! [`Live`](super::Live) each time, the line ends in `.live()`.
 

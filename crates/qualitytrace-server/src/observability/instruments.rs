@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use qualitytrace_telemetry::{Histogram, KeyValue, Meter, Telemetry};
 
-use crate::ingest::{Counters, Ingest};
+use crate::receive::ingest::{Counters, Ingest};
 use crate::wire::Outcome;
 
 /// Histogram bounds in seconds: runs wait for seconds, some for minutes.

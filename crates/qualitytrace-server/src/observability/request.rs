@@ -17,7 +17,7 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::Recorder;
-use crate::request::REQUEST_ID;
+use crate::base::request::REQUEST_ID;
 
 /// Records one request.
 pub(super) async fn record(

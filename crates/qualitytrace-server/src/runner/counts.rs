@@ -2,7 +2,7 @@
 
 use super::retry::retry_while_unavailable;
 use super::{Error, SuiteRunId};
-use crate::store::{Store, unscoped};
+use crate::storage::store::{Store, unscoped};
 use crate::wire;
 use crate::wire::fold::RunState;
 use crate::wire::suite::{Event, SuiteProgress};

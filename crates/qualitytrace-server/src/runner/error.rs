@@ -1,6 +1,6 @@
 //! Errors of the runner.
 
-use crate::store;
+use crate::storage::store;
 
 /// Errors of our own side that end a run.
 #[derive(Debug, thiserror::Error)]

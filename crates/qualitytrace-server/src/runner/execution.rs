@@ -40,16 +40,16 @@ use super::learning::Learning;
 use super::retry::pause_before_end;
 use super::tasks::Spawner;
 use super::{Error, RunId, spans};
-use crate::budget::Budget;
-use crate::cluster::Cluster;
-use crate::compute;
+use crate::base::budget::Budget;
+use crate::base::compute;
+use crate::base::follow::{Followers, Following};
 use crate::config::Live;
-use crate::data_store::DataStores;
-use crate::follow::{Followers, Following};
 use crate::observability::{Caller, Recorder};
-use crate::source::Source;
-use crate::store::{Claimed, Inserted, NewRun, RunCommand, Store, StoredRun};
-use crate::trigger::Triggers;
+use crate::outbound::data_store::DataStores;
+use crate::outbound::trigger::Triggers;
+use crate::receive::source::Source;
+use crate::storage::cluster::Cluster;
+use crate::storage::store::{Claimed, Inserted, NewRun, RunCommand, Store, StoredRun};
 use crate::wire::RunEventKind;
 
 pub(super) use self::execute::read;
@@ -316,7 +316,7 @@ impl Execution {
 
 /// A new trace id: the time in seconds, without which older agents of AWS X-Ray drop a trace, and random bytes.
 pub(super) fn random_trace_id() -> TraceId {
-    let seconds = crate::clock::now().as_nanos() / 1_000_000_000;
+    let seconds = crate::base::clock::now().as_nanos() / 1_000_000_000;
     let mut bytes: [u8; 16] = rand::random();
     bytes[..4].copy_from_slice(&u32::try_from(seconds).unwrap_or_default().to_be_bytes());
     TraceId::from_bytes(bytes).unwrap_or_else(random_trace_id)

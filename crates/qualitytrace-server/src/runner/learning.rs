@@ -13,10 +13,10 @@ use qualitytrace_core::wait::{History, Observations, Progress, Register, WaitEnd
 use tokio::time::Instant;
 
 use super::{Error, lock};
-use crate::clock;
-use crate::redact::Redactor;
-use crate::register::SharedRegister;
-use crate::store::Store;
+use crate::base::clock;
+use crate::base::redact::Redactor;
+use crate::receive::register::SharedRegister;
+use crate::storage::store::Store;
 
 /// Histories cached in memory, and the kinds of spans in them (about 200 bytes each); the store has them all.
 const HELD_HISTORIES: usize = 10_000;

@@ -13,10 +13,10 @@ use super::queue::{Queue, Successor};
 use super::relays::Relays;
 use super::suites::Suites;
 use super::{Error, RunId, SuiteRunId};
-use crate::clock;
-use crate::cluster::{BEAT, Cluster, Heartbeat, SAFETY_POLL};
-use crate::source::Source;
-use crate::store::{Listener, Notification, Received, Store, TraceHex};
+use crate::base::clock;
+use crate::receive::source::Source;
+use crate::storage::cluster::{BEAT, Cluster, Heartbeat, SAFETY_POLL};
+use crate::storage::store::{Listener, Notification, Received, Store, TraceHex};
 
 /// The pause after a database error.
 const PAUSE: Duration = Duration::from_secs(1);

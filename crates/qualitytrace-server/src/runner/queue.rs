@@ -18,14 +18,14 @@ use self::callers::Callers;
 pub(super) use self::recovery::Successor;
 use super::execution::{self, Execution, Permits, body, random_trace_id};
 use super::{Error, RunId, SuiteRunId, spans};
-use crate::client::Client;
-use crate::clock;
-use crate::cluster::Cluster;
-use crate::limits::Limits;
+use crate::base::clock;
+use crate::base::limits::Limits;
+use crate::base::semaphore::ResizableSemaphore;
+use crate::http::client::Client;
 use crate::observability::Caller;
-use crate::semaphore::ResizableSemaphore;
-use crate::store::{NewRun, Notification, RunCommand, StepOf, Store, StoredTest};
-use crate::variables::Variables;
+use crate::storage::cluster::Cluster;
+use crate::storage::store::{NewRun, Notification, RunCommand, StepOf, Store, StoredTest};
+use crate::storage::variables::Variables;
 use crate::wire::RunEventKind;
 
 /// The most runs that one statement claims.
@@ -281,11 +281,11 @@ mod tests {
     use qualitytrace_telemetry::Telemetry;
 
     use super::*;
-    use crate::ingest::Ingest;
     use crate::observability::Recorder;
+    use crate::receive::ingest::Ingest;
+    use crate::receive::source::Source;
     use crate::runner::Runner;
-    use crate::source::Source;
-    use crate::store::{Mode, NewDefinition};
+    use crate::storage::store::{Mode, NewDefinition};
 
     /// A runner without permits: what is enqueued stays queued.
     async fn runner(store: &Store) -> Arc<Runner> {

@@ -9,9 +9,9 @@ use qualitytrace_core::id::TraceId;
 use tokio::task::AbortHandle;
 
 use super::lock;
-use crate::cluster::Cluster;
-use crate::source::Source;
-use crate::store::{Notification, TraceHex};
+use crate::receive::source::Source;
+use crate::storage::cluster::Cluster;
+use crate::storage::store::{Notification, TraceHex};
 
 /// Silence after which a trace is no longer watched for another server.
 const RELAY_LIFETIME: Duration = Duration::from_mins(10);

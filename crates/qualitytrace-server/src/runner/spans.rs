@@ -9,10 +9,10 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::{RunId, SuiteRunId};
+use crate::base::redact::Redactor;
 use crate::observability::{Caller, RunEnd};
-use crate::redact::Redactor;
-use crate::store::unscoped;
-use crate::trigger::{Context, TriggerError};
+use crate::outbound::trigger::{Context, TriggerError};
+use crate::storage::store::unscoped;
 use crate::wire::{Outcome, verdict};
 
 /// The span of a run; its log records how it ends. It never keeps the caller's span open.

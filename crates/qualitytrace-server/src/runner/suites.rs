@@ -20,12 +20,12 @@ use self::steps::SuiteProgress;
 use super::queue::Queue;
 use super::tasks::Spawner;
 use super::{Error, RunId, SuiteRunId, lock, spans};
-use crate::clock;
-use crate::cluster::Cluster;
-use crate::follow::{Followers, Following};
+use crate::base::clock;
+use crate::base::follow::{Followers, Following};
 use crate::observability::Caller;
-use crate::store::{NewSuiteRun, Notification, Store, StoredTest};
-use crate::variables::Variables;
+use crate::storage::cluster::Cluster;
+use crate::storage::store::{NewSuiteRun, Notification, Store, StoredTest};
+use crate::storage::variables::Variables;
 use crate::wire::request::{RunRequest, SuiteRun};
 use crate::wire::suite::{Step, SuiteEventKind};
 

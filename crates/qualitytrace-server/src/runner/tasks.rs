@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use tokio::task::JoinSet;
 
 use super::lock;
-use crate::compute::Pool;
+use crate::base::compute::Pool;
 
 /// The tasks in progress; they are cancelled when this is dropped.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ use qualitytrace_core::trace::{SpanKind, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::columns::{self, Row, TextId, Texts};
-use crate::redact::Redactor;
+use crate::base::redact::Redactor;
+use crate::receive::columns::{self, Row, TextId, Texts};
 
 /// The bits of `flags`.
 mod flag {

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::verdict::{Outcome, Verdict};
-use crate::store::StoredEvent;
-use crate::trigger;
+use crate::outbound::trigger;
+use crate::storage::store::StoredEvent;
 
 /// An event of a run, of a test or of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

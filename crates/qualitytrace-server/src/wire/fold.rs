@@ -21,8 +21,8 @@ use super::run::{
 };
 use super::time::{NEVER, UNFINISHED, rfc3339};
 use super::verdict::{self, Outcome, Spec, Verdict};
-use crate::store::StoredRun;
-use crate::variables::Variables;
+use crate::storage::store::StoredRun;
+use crate::storage::variables::Variables;
 
 pub(crate) use milestones::Milestones;
 pub use state::RunState;

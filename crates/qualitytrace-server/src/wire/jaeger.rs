@@ -9,7 +9,7 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use super::lazy::Lazy;
-use crate::trace_files::jaeger::{OTLP, SPAN_FORMAT};
+use crate::receive::trace_files::jaeger::{OTLP, SPAN_FORMAT};
 
 /// The document that Jaeger's UI can open, built while it is serialized.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::trigger::{self, Methods, Offered};
+use crate::outbound::trigger::{self, Methods, Offered};
 
 /// The methods of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

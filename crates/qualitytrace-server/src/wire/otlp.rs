@@ -8,10 +8,10 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::lazy::Lazy;
-use crate::otlp::non_finite;
-use crate::redact::Redactor;
-use crate::source::Source;
-use crate::store;
+use crate::base::redact::Redactor;
+use crate::receive::otlp::non_finite;
+use crate::receive::source::Source;
+use crate::storage::store;
 
 /// All requests that delivered spans of a trace, merged while the document is serialized.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use qualitytrace_core::wait::Forecast;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::redact::Redactor;
+use crate::base::redact::Redactor;
 
 /// What a run owes. Times are nanoseconds since the epoch, as texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::store::StoredRun;
+use crate::storage::store::StoredRun;
 
 /// The request that started a run, without the values of its variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use super::request::RunRequest;
 use super::run::{Run, VariableSet, is_blank};
 use super::series::Outcome;
 use super::time::{UNFINISHED, rfc3339};
-use crate::store::StoredSuiteRun;
+use crate::storage::store::StoredSuiteRun;
 
 /// An event of a run of a suite.
 pub type Event = super::Event<SuiteEventKind>;

@@ -7,8 +7,8 @@ use qualitytrace_core::names;
 use qualitytrace_core::run::{GrpcReply, Reply, TriggerSpan};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace, special, stored};
-use qualitytrace_server::data_store::StoreAnswer;
-use qualitytrace_server::otlp::{convert, json};
+use qualitytrace_server::outbound::data_store::StoreAnswer;
+use qualitytrace_server::receive::otlp::{convert, json};
 use serde_json::{Map, Value, json};
 
 use super::expected::{compare, expected, is_error};

@@ -6,10 +6,10 @@ mod session;
 use std::net::SocketAddr;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use qualitytrace_server::access::{Access, RequiredAccess};
+use qualitytrace_server::base::limits::Limits;
 use qualitytrace_server::config::{Config, Safety};
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::server::Server;
+use qualitytrace_server::http::access::{Access, RequiredAccess};
+use qualitytrace_server::serve::server::Server;
 use qualitytrace_testing::{DEADLINE, within};
 use reqwest::redirect::Policy;
 use reqwest::{Method, StatusCode};

@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use qualitytrace_server::access::Access;
+use qualitytrace_server::base::limits::Limits;
+use qualitytrace_server::base::limits::deny::Deny;
 use qualitytrace_server::config::{Config, Safety};
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::limits::deny::Deny;
-use qualitytrace_server::server::Server;
+use qualitytrace_server::http::access::Access;
+use qualitytrace_server::serve::server::Server;
 use qualitytrace_testing::adversary::{DENIED, FULL, READ, Target, attacks};
 
 async fn start(limits: Limits, safety: Safety) -> Server {

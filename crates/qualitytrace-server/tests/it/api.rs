@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use qualitytrace_server::config::Config;
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 use qualitytrace_testing::DEADLINE;
 use reqwest::redirect::Policy;
 use reqwest::{Method, StatusCode};

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use axum::Router;
 use chromium::{Chromium, Page};
-use qualitytrace_server::access::Access;
 use qualitytrace_server::config::{Config, Safety};
-use qualitytrace_server::server::Server;
+use qualitytrace_server::http::access::Access;
+use qualitytrace_server::serve::server::Server;
 use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::Method;
 use serde::Deserialize;

@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::path::Path;
 
-use qualitytrace_server::store::Store;
+use qualitytrace_server::storage::store::Store;
 use sqlx::{AssertSqlSafe, Connection, Executor};
 
 use crate::databases::Database;

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::State;
 use http::HeaderMap;
 use qualitytrace_server::config::Config;
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 use qualitytrace_testing::{DEADLINE, Line, Outage, eventually, within};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ async fn runs_wait_for_a_database_that_is_away_and_requests_are_told_to_come_aga
 
     line.restore();
     let parts: Vec<&str> = context.split('-').collect();
-    let now = qualitytrace_server::clock::now().as_nanos().to_string();
+    let now = qualitytrace_server::base::clock::now().as_nanos().to_string();
     let span = json!({
         "traceId": parts[1], "parentSpanId": parts[2], "spanId": "00000000000000a1", "name": "work", "kind": 2,
         "startTimeUnixNano": now, "endTimeUnixNano": now,

@@ -1,6 +1,6 @@
 //! The three kinds of database that every test of the store runs against.
 
-use qualitytrace_server::store::Store;
+use qualitytrace_server::storage::store::Store;
 use sqlx::{AssertSqlSafe, Connection, Executor};
 use tempfile::TempDir;
 

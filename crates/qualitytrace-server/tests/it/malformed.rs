@@ -4,9 +4,9 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use proptest::prelude::*;
 use prost::Message;
-use qualitytrace_server::ingest::{Budget, Lease};
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::otlp::wire;
+use qualitytrace_server::base::limits::Limits;
+use qualitytrace_server::receive::ingest::{Budget, Lease};
+use qualitytrace_server::receive::otlp::wire;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
 use crate::otlp::Fixture;

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use qualitytrace_server::access::Access;
 use qualitytrace_server::config::{Config, Safety};
-use qualitytrace_server::server::Server;
+use qualitytrace_server::http::access::Access;
+use qualitytrace_server::serve::server::Server;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Error;

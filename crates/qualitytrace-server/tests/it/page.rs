@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, IF_NONE_MATCH, ORIGIN};
-use qualitytrace_server::access::Access;
 use qualitytrace_server::config::{Config, Safety};
-use qualitytrace_server::server::Server;
-use qualitytrace_server::web::{File, Page};
+use qualitytrace_server::http::access::Access;
+use qualitytrace_server::http::web::{File, Page};
+use qualitytrace_server::serve::server::Server;
 use qualitytrace_testing::DEADLINE;
 use serde_json::{Value, json};
 

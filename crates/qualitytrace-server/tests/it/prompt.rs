@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use qualitytrace_core::wait::Policy;
+use qualitytrace_server::base::limits::Limits;
 use qualitytrace_server::config::Config;
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};

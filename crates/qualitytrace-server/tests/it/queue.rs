@@ -6,7 +6,7 @@ use qualitytrace_core::definition::{Format, Kind};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::State;
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_server::store::{
+use qualitytrace_server::storage::store::{
     Inserted, Mode, NewDefinition, NewRun, RunCommand, RunEnd, RunResult, Store, StoredEvent,
 };
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use qualitytrace_core::definition::Kind;
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::retention;
-use qualitytrace_server::store::{
+use qualitytrace_server::base::limits::Limits;
+use qualitytrace_server::serve::retention;
+use qualitytrace_server::storage::store::{
     Inserted, Mode, NewChunk, NewDefinition, NewRun, NewSuiteRun, Signal, StepOf, Store, StoredEvent,
 };
 

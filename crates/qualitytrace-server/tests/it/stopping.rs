@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use qualitytrace_server::base::limits::Limits;
 use qualitytrace_server::config::Config;
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 use qualitytrace_testing::{DEADLINE, eventually, within};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};

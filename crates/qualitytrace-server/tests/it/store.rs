@@ -6,7 +6,7 @@ use bytes::Bytes;
 use qualitytrace_core::definition::{Format, Kind};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_server::store::{
+use qualitytrace_server::storage::store::{
     Expected, Inserted, Listing, Mode, NewChunk, NewDefinition, NewRun, Order, Packed, Put, Signal, Store,
     StoredEvent,
 };

@@ -21,9 +21,9 @@ use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Test, Trigger};
 use qualitytrace_core::lang::{Generator, resolve_text};
 use qualitytrace_core::run::Reply;
-use qualitytrace_server::clock;
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::trigger::{Context, TriggerError, Triggers};
+use qualitytrace_server::base::clock;
+use qualitytrace_server::base::limits::Limits;
+use qualitytrace_server::outbound::trigger::{Context, TriggerError, Triggers};
 
 const TRACE: &str = "5b8efff798038103d269b633813fc60c";
 const SPAN: &str = "eee19b7ec3c1b174";

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use qualitytrace_server::config::Config;
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 
 #[path = "compare.rs"]
 mod compare;

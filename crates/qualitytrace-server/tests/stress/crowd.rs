@@ -15,9 +15,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use qualitytrace_server::base::limits::Limits;
 use qualitytrace_server::config::Config;
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 use qualitytrace_testing::try_eventually;
 use reqwest::{Client, Method};
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use qualitytrace_config::Position;
 use qualitytrace_core::definition::{Resource, Step, TestSuite, asserts_nothing};
 use qualitytrace_core::lang::{Diagnostic, Severity};
-use qualitytrace_server::trigger::unverified_secret;
+use qualitytrace_server::outbound::trigger::unverified_secret;
 use serde_json::{Value, json};
 
 use super::Exit;

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use qualitytrace_config::{Origin, Position, Severity};
 use qualitytrace_core::definition::to_yaml;
 use qualitytrace_server::config::{Resolved, Row};
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 use serde_json::{Value, json};
 
 use super::Exit;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::Args;
 use qualitytrace_server::config::Config;
-use qualitytrace_server::store::{self, Check, Counts, MaintenanceError, Store};
-use qualitytrace_server::vault::Vault;
+use qualitytrace_server::storage::store::{self, Check, Counts, MaintenanceError, Store};
+use qualitytrace_server::storage::vault::Vault;
 
 use super::Exit;
 use super::serve::stop_signal;

@@ -12,7 +12,7 @@ use anyhow::Context;
 use clap::Args;
 use qualitytrace_core::wait::Policy;
 use qualitytrace_server::config::{Config, HTTP_PORT};
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 
 use self::store::{Store, StoreOptions};
 use super::Exit;

@@ -7,8 +7,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use qualitytrace_server::access::{Access, Token};
 use qualitytrace_server::config::Safety;
+use qualitytrace_server::http::access::{Access, Token};
 
 use super::files::regular;
 

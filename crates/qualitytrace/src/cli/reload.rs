@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use qualitytrace_server::config::{Inputs, Resolved, Row, UnchangedSetting};
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 use qualitytrace_telemetry::Telemetry;
 use qualitytrace_telemetry::config::{Config, Severity};
 use tokio::signal::unix::{Signal, SignalKind, signal};

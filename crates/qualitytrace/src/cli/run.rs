@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 use qualitytrace_core::gates::Gate;
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 
 use self::of_project::{Gives, ProjectSettings};
 use self::own_server::{OtlpOptions, own_server};

@@ -1,8 +1,8 @@
 //! `qualitytrace secrets`: change the key, and drop secrets whose key is lost.
 
 use clap::{Args, Subcommand};
-use qualitytrace_server::store::Store;
-use qualitytrace_server::vault::KeySource;
+use qualitytrace_server::storage::store::Store;
+use qualitytrace_server::storage::vault::KeySource;
 
 use super::Exit;
 use super::database::{Database, Progress, interrupted, interruptible, vault};

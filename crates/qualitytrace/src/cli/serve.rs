@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use qualitytrace_server::config::Config;
-use qualitytrace_server::server::{Addresses, Server};
+use qualitytrace_server::serve::server::{Addresses, Server};
 use qualitytrace_telemetry::{Telemetry, record_panics};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use qualitytrace_core::definition::{Format, Kind};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_server::access::Access;
+use qualitytrace_server::base::limits::Limits;
 use qualitytrace_server::config::{Config, Safety};
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::server::Server;
-use qualitytrace_server::store::{Change, Inserted, Mode, NewDefinition, NewRun, Store};
+use qualitytrace_server::http::access::Access;
+use qualitytrace_server::serve::server::Server;
+use qualitytrace_server::storage::store::{Change, Inserted, Mode, NewDefinition, NewRun, Store};
 use serde_json::{Value, json};
 
 use crate::kill::fresh_database;

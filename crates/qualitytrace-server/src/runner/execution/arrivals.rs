@@ -20,19 +20,19 @@ use super::judging::Judge;
 use super::log::Log;
 use super::missing_trace::Request;
 use super::report::Report;
-use crate::budget::{Budget, Lease, MemoryBudgetError};
-use crate::clock;
-use crate::compute;
-use crate::data_store::Polled;
-use crate::follow::Following;
-use crate::redact::Redactor;
+use crate::base::budget::{Budget, Lease, MemoryBudgetError};
+use crate::base::clock;
+use crate::base::compute;
+use crate::base::follow::Following;
+use crate::base::redact::Redactor;
+use crate::outbound::data_store::Polled;
+use crate::receive::source::{Cursor, Source};
 use crate::runner::Error;
 use crate::runner::learning::Learning;
 use crate::runner::relays::Announced;
 use crate::runner::retry::RetryDeadline;
 use crate::runner::spans::{self, WaitSpans};
-use crate::source::{Cursor, Source};
-use crate::store::RunCommand;
+use crate::storage::store::RunCommand;
 use crate::wire::RunEventKind;
 
 /// The longest pause between two evaluations: arrivals of other traces can decide the wait.

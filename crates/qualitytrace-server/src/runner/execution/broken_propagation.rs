@@ -12,7 +12,7 @@ use super::Execution;
 use super::foreign_spans::{foreign_spans, is_during};
 use super::judging::Judge;
 use super::request_signature::RequestSignature;
-use crate::store;
+use crate::storage::store;
 use crate::wire::{Outcome, Verdict};
 
 /// A trace that may be a part of another one, which lost it.

@@ -7,7 +7,7 @@ use qualitytrace_core::budget::Stop;
 use tokio::sync::watch;
 
 use crate::runner::{RunId, lock};
-use crate::store::RunCommand;
+use crate::storage::store::RunCommand;
 
 /// The runs in progress on this server, with the sending sides of their commands.
 #[derive(Debug, Default)]

@@ -6,9 +6,9 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
 
-use crate::clock;
-use crate::source::Source;
-use crate::store;
+use crate::base::clock;
+use crate::receive::source::Source;
+use crate::storage::store;
 
 /// Export requests that are searched.
 const LOOKED_AT: u64 = 200;

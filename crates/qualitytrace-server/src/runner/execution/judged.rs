@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::arrivals::{Arrivals, WaitOutcome};
 use super::judging::Judge;
-use crate::redact::Redactor;
+use crate::base::redact::Redactor;
 use crate::wire::request::RunSettings;
 use crate::wire::{Outcome, run};
 

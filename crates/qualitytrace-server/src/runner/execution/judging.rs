@@ -9,9 +9,9 @@ use qualitytrace_core::lang::Generator;
 use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::{Absence, OpenSpec, SpecStatus};
 
-use crate::compute;
-use crate::redact::Redactor;
-use crate::variables::Variables;
+use crate::base::compute;
+use crate::base::redact::Redactor;
+use crate::storage::variables::Variables;
 use crate::wire::omitted::Room;
 use crate::wire::owed::{EarlyOutcome, EarlySpec};
 use crate::wire::{Outcome, Verdict, verdict};

@@ -8,15 +8,17 @@ use tracing::Span;
 
 use super::forecasts::Forecasts;
 use super::judging::secret_outputs;
-use crate::clock;
-use crate::cluster::Cluster;
-use crate::follow::Followers;
+use crate::base::clock;
+use crate::base::follow::Followers;
+use crate::base::redact::Redactor;
 use crate::observability::{Recorder, RunEnd};
-use crate::redact::Redactor;
 use crate::runner::retry::retry_while_unavailable;
 use crate::runner::{Error, RunId, spans};
-use crate::store::{self, Notification, RunCommand, RunResult, Store, StoredEvent, StoredRun, unscoped};
-use crate::variables::Variables;
+use crate::storage::cluster::Cluster;
+use crate::storage::store::{
+    self, Notification, RunCommand, RunResult, Store, StoredEvent, StoredRun, unscoped,
+};
+use crate::storage::variables::Variables;
 use crate::wire::fold::{AnalyzerGates, ended};
 use crate::wire::owed::WaitStatus;
 use crate::wire::request::RunRequest;

@@ -21,10 +21,10 @@ use qualitytrace_core::wait::register::ServiceView;
 use super::Execution;
 use super::foreign_spans::{ForeignSpans, foreign_spans, is_during};
 use super::request_signature::RequestSignature;
-use crate::clock;
+use crate::base::clock;
 use crate::config::Config;
-use crate::source::Source;
-use crate::store;
+use crate::receive::source::Source;
+use crate::storage::store;
 
 /// Services that are listed.
 const NAMED_SERVICES: usize = 5;

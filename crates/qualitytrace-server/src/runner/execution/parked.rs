@@ -14,7 +14,7 @@ use super::Execution;
 use super::judged::{Confirmation, JudgedRun, WaitExtent};
 use super::late_spans::CONFIRM_INTERVAL;
 use super::log::Log;
-use crate::follow::Following;
+use crate::base::follow::Following;
 use crate::runner::relays::Announced;
 use crate::runner::{Error, RunId};
 

@@ -11,11 +11,11 @@ use tokio::time::Instant;
 use super::Execution;
 use super::arrivals::{Arrivals, WaitOutcome};
 use super::settings::read;
-use crate::data_store::Pull;
-use crate::redact::Redactor;
+use crate::base::redact::Redactor;
+use crate::outbound::data_store::Pull;
 use crate::runner::Error;
 use crate::runner::retry::retry_while_unavailable;
-use crate::store::{CURRENT, beside};
+use crate::storage::store::{CURRENT, beside};
 
 /// Where the trace of a run is.
 #[derive(Debug)]

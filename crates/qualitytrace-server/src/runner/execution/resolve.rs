@@ -3,8 +3,8 @@
 use qualitytrace_core::definition::{Test, Trigger};
 use qualitytrace_core::lang::{self, Generator};
 
-use crate::compute;
-use crate::variables::Variables;
+use crate::base::compute;
+use crate::storage::variables::Variables;
 
 /// Returns the trigger with every text resolved, or a sentence that says why not.
 pub(super) fn resolve(

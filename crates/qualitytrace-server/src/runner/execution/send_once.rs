@@ -14,11 +14,11 @@ use super::execute::resolved;
 use super::log::redacted;
 use super::resolve::resolve;
 use super::{Execution, random_span_id, random_trace_id};
-use crate::clock;
-use crate::redact::Redactor;
-use crate::store::StoredEvent;
-use crate::trigger::{Context, Methods, Reason, TriggerError};
-use crate::variables::Variables;
+use crate::base::clock;
+use crate::base::redact::Redactor;
+use crate::outbound::trigger::{Context, Methods, Reason, TriggerError};
+use crate::storage::store::StoredEvent;
+use crate::storage::variables::Variables;
 use crate::wire::{Event, RunEventKind};
 
 /// A trigger that was sent, with or without a response.

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::Execution;
 use crate::runner::Error;
 use crate::runner::retry::retry_while_unavailable;
-use crate::store::{CURRENT, beside};
+use crate::storage::store::{CURRENT, beside};
 use crate::wire::request::RunSettings;
 use crate::wire::run;
 

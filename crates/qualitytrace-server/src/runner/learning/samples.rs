@@ -10,10 +10,10 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::wait::{Begin, Progress};
 
 use super::Learning;
-use crate::clock;
+use crate::base::clock;
+use crate::receive::source::Source;
 use crate::runner::Error;
-use crate::source::Source;
-use crate::variables::redactor_of_trace;
+use crate::storage::variables::redactor_of_trace;
 
 /// The sampling interval.
 const INTERVAL: Duration = Duration::from_secs(1);

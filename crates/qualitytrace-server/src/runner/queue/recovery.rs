@@ -6,10 +6,10 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use qualitytrace_core::run::State;
 
 use super::Queue;
-use crate::clock;
+use crate::base::clock;
 use crate::runner::execution::body;
 use crate::runner::{Error, RunId};
-use crate::store::{Claimed, Notification, Orphan, StoredEvent};
+use crate::storage::store::{Claimed, Notification, Orphan, StoredEvent};
 use crate::wire::RunEventKind;
 
 /// Orphaned runs that are recovered concurrently.

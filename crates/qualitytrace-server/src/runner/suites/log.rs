@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tracing::Span;
 
-use crate::clock;
-use crate::cluster::Cluster;
-use crate::follow::Followers;
+use crate::base::clock;
+use crate::base::follow::Followers;
 use crate::runner::SuiteRunId;
 use crate::runner::retry::{pause_before_end, retry_while_unavailable};
 use crate::runner::{Error, spans};
-use crate::store::{Notification, Store, StoredEvent, unscoped};
+use crate::storage::cluster::Cluster;
+use crate::storage::store::{Notification, Store, StoredEvent, unscoped};
 use crate::wire::suite::SuiteEventKind;
 
 /// The state of a suite run. The words are part of the API.

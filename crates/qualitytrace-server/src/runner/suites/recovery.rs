@@ -14,8 +14,8 @@ use super::steps::{StartedRun, StepEnd, SuiteProgress};
 use super::{StepTest, SuiteOrder, Suites};
 use crate::runner::retry::retry_while_unavailable;
 use crate::runner::{Error, RunId, SuiteRunId};
-use crate::store::{self, StoredDefinition, StoredSuiteRun};
-use crate::variables::Variables;
+use crate::storage::store::{self, StoredDefinition, StoredSuiteRun};
+use crate::storage::variables::Variables;
 use crate::wire::request::RunRequest;
 use crate::wire::suite::{Event, Step, SuiteEventKind};
 

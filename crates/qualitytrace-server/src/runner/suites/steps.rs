@@ -18,7 +18,7 @@ use crate::runner::counts::recount_suite;
 use crate::runner::execution::{outputs, read};
 use crate::runner::retry::retry_while_unavailable;
 use crate::runner::{Error, RunId, SuiteRunId};
-use crate::variables::Variables;
+use crate::storage::variables::Variables;
 use crate::wire::suite::SuiteEventKind;
 
 /// The progress of a suite run.

@@ -10,8 +10,8 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, Trace};
 
 use super::*;
-use crate::columns::Columns as Table;
-use crate::otlp::convert;
+use crate::receive::columns::Columns as Table;
+use crate::receive::otlp::convert;
 
 /// The rows that a follower knows: id and parent of each.
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ proptest! {
     ) {
         let id = TraceId::from_bytes([1; 16]).unwrap();
         let root = has_trigger.then(trigger);
-        let head = root.as_ref().map(crate::columns::head);
+        let head = root.as_ref().map(crate::receive::columns::head);
         let mut table = Table::new(id, head.as_ref());
         let (mut eager, mut lazy) = (Follower::default(), Follower::default());
         for (at, (request, ends, reads)) in deliveries.iter().enumerate() {

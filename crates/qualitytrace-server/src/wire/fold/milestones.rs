@@ -4,7 +4,7 @@ use qualitytrace_core::id::SpanId;
 use qualitytrace_core::time::Timestamp;
 use serde::Deserialize;
 
-use crate::store::StoredEvent;
+use crate::storage::store::StoredEvent;
 use crate::wire::event::KIND;
 
 /// When a run came how far.

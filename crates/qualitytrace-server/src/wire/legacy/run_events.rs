@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::connection::Connection;
-use crate::trigger::Reason;
+use crate::outbound::trigger::Reason;
 use crate::wire::event::{Event, INTERRUPTED, RunEventKind};
 use crate::wire::run::is_blank;
 use crate::wire::time::rfc3339;

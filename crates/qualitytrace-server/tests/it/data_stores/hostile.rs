@@ -1,6 +1,6 @@
 //! Answers of data stores that are small on the wire and large once they are decoded: refused before that.
 
-use qualitytrace_server::limits::Limits;
+use qualitytrace_server::base::limits::Limits;
 use serde_json::{Value, json};
 
 use super::Bench;

@@ -9,7 +9,7 @@ use super::stand_in::{Answer, StandIn, StoreRequest};
 
 /// Nanoseconds since the epoch. It changes with every answer: a span that does is stored again, and is no new one.
 fn now() -> u64 {
-    qualitytrace_server::clock::now().as_nanos()
+    qualitytrace_server::base::clock::now().as_nanos()
 }
 
 /// The time as RFC 3339.

@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::span::{Event, Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
 use prost::Message as _;
-use qualitytrace_server::clock;
+use qualitytrace_server::base::clock;
 use serde_json::Value;
 
 use super::{Bench, clickhouse_table};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use qualitytrace_server::data_store::StoreAnswer;
+use qualitytrace_server::outbound::data_store::StoreAnswer;
 use qualitytrace_testing::{DEADLINE, eventually, peer_addresses};
 use serde_json::{Value, json};
 

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use qualitytrace_server::base::files::AllowedFiles;
+use qualitytrace_server::base::limits::Limits;
 use qualitytrace_server::config::{Config, Safety};
-use qualitytrace_server::files::AllowedFiles;
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::provision::Provisioning;
+use qualitytrace_server::storage::provision::Provisioning;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
@@ -161,7 +161,7 @@ async fn a_provisioned_data_store_names_the_files_of_its_operator() {
 
 #[tokio::test]
 async fn the_name_of_a_certificate_is_not_connected_to() {
-    let denied = qualitytrace_server::limits::deny::Deny::new(["store.internal".parse().unwrap()]);
+    let denied = qualitytrace_server::base::limits::deny::Deny::new(["store.internal".parse().unwrap()]);
     let bench = Bench::start_within(Limits { deny: denied, ..Limits::default() }).await;
     let other = StandIn::start(&bench.caused, |_, _| Answer::json(json!([]))).await;
     let store = |url: &str, name: &str| {

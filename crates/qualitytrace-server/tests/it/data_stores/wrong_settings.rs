@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use qualitytrace_server::limits::Limits;
+use qualitytrace_server::base::limits::Limits;
 use qualitytrace_testing::port;
 use serde_json::{Value, json};
 
@@ -142,7 +142,8 @@ async fn a_data_store_at_a_denied_address_is_not_asked() {
     let bench = Bench::start_within(limits).await;
     let reached = StandIn::start(&bench.caused, |_, _| Answer::json(json!([]))).await;
     let denied = "127.0.0.0/8".parse().unwrap();
-    let limits = Limits { deny: qualitytrace_server::limits::deny::Deny::new([denied]), ..Limits::default() };
+    let limits =
+        Limits { deny: qualitytrace_server::base::limits::deny::Deny::new([denied]), ..Limits::default() };
     let strict = Bench::start_within(limits).await;
     let store = json!({ "name": "Z", "type": "zipkin", "zipkin": { "url": reached.url } });
     let connection = strict.connection(&store).await;

@@ -92,7 +92,10 @@ async fn a_run_reads_its_trace_from_xray_page_by_page() {
     let (trace, parent) = bench.caused.lock().unwrap().clone().unwrap();
     // Agents drop a trace whose id does not begin with a time of today.
     let seconds = u64::from_str_radix(&trace[..8], 16).unwrap();
-    assert!(seconds.abs_diff(qualitytrace_server::clock::now().as_nanos() / 1_000_000_000) < 60, "{trace}");
+    assert!(
+        seconds.abs_diff(qualitytrace_server::base::clock::now().as_nanos() / 1_000_000_000) < 60,
+        "{trace}"
+    );
 
     let mut spans = Vec::new();
     for id in [HANDLE, QUERY, CALLED] {

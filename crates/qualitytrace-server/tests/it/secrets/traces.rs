@@ -218,7 +218,7 @@ async fn leak(State(server): State<Arc<str>>, headers: HeaderMap) -> &'static st
         ])
     };
     let state = format!("state={heard}");
-    let now = qualitytrace_server::clock::now().as_nanos().to_string();
+    let now = qualitytrace_server::base::clock::now().as_nanos().to_string();
     let span = json!({
         "traceId": parent[1], "parentSpanId": parent[2], "spanId": "00000000000000a1", "kind": 2,
         "name": format!("GET {heard}"), "traceState": state, "attributes": attributes("own"),

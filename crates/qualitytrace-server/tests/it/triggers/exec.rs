@@ -2,8 +2,8 @@
 
 #[cfg(target_os = "linux")]
 use qualitytrace_core::run::Reply;
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::trigger::{Reason, TriggerError};
+use qualitytrace_server::base::limits::Limits;
+use qualitytrace_server::outbound::trigger::{Reason, TriggerError};
 #[cfg(target_os = "linux")]
 use qualitytrace_testing::{DEADLINE, eventually};
 

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use bytes::{BufMut as _, BytesMut};
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::limits::deny::Deny;
-use qualitytrace_server::trigger::{Reason, TriggerError};
+use qualitytrace_server::base::limits::Limits;
+use qualitytrace_server::base::limits::deny::Deny;
+use qualitytrace_server::outbound::trigger::{Reason, TriggerError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 

@@ -11,8 +11,8 @@ use axum::http::HeaderMap;
 use axum::routing::post;
 use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::run::Reply;
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::trigger::Reason;
+use qualitytrace_server::base::limits::Limits;
+use qualitytrace_server::outbound::trigger::Reason;
 use serde_json::{Value, json};
 
 use super::{SPAN, TRACE, send, send_within, trigger};

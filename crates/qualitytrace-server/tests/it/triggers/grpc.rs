@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use base64::Engine as _;
 use qualitytrace_core::run::{GrpcReply, Reply};
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::trigger::{Reason, TriggerError};
+use qualitytrace_server::base::limits::Limits;
+use qualitytrace_server::outbound::trigger::{Reason, TriggerError};
 
 use super::certificates::{Authority, quoted};
 use super::peer::{self, Reflection};

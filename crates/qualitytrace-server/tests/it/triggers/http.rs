@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use qualitytrace_core::run::Reply;
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::limits::deny::Deny;
-use qualitytrace_server::trigger::{Context, Reason, TriggerError, Triggers};
+use qualitytrace_server::base::limits::Limits;
+use qualitytrace_server::base::limits::deny::Deny;
+use qualitytrace_server::outbound::trigger::{Context, Reason, TriggerError, Triggers};
 use qualitytrace_testing::{DEADLINE, eventually};
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use qualitytrace_core::run::Reply;
-use qualitytrace_server::trigger::{Reason, TriggerError};
+use qualitytrace_server::outbound::trigger::{Reason, TriggerError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::certificates::quoted;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use qualitytrace_server::trigger::Reason;
+use qualitytrace_server::outbound::trigger::Reason;
 use tokio::net::TcpListener;
 
 use super::web::Web;

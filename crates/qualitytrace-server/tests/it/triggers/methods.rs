@@ -1,7 +1,7 @@
 //! The methods of servers: by reflection, by introspection, and by descriptions in the trigger.
 
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::limits::deny::Deny;
+use qualitytrace_server::base::limits::Limits;
+use qualitytrace_server::base::limits::deny::Deny;
 use serde_json::{Value, json};
 
 use super::graphql::Peer;

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
+use qualitytrace_server::base::limits::Limits;
 use qualitytrace_server::config::Config;
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 use serde_json::{Value, json};
 
 use super::peer::{self, Reflection};

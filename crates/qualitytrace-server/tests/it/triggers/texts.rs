@@ -1,6 +1,6 @@
 //! Error messages of HTTP triggers: they name the error and the next step.
 
-use qualitytrace_server::trigger::{Reason, TriggerError};
+use qualitytrace_server::outbound::trigger::{Reason, TriggerError};
 
 use super::certificates::{Authority, quoted};
 use super::web::Web;

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use axum::Router;
 use axum::extract::Request;
 use axum::routing::any;
+use qualitytrace_server::base::limits::Limits;
+use qualitytrace_server::base::limits::deny::Deny;
 use qualitytrace_server::config::Config;
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::limits::deny::Deny;
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 use serde_json::{Value, json};
 
 const SECRET: &str = "hunter2-s3cr3t-long";

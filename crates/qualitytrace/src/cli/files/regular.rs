@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use qualitytrace_server::files;
+use qualitytrace_server::base::files;
 
 /// The largest file that is read: longer than any definition or trace that a server takes.
 const MAX_BYTES: u64 = 256 << 20;

@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use clap::Args;
+use qualitytrace_server::base::files::AllowedFiles;
+use qualitytrace_server::base::limits::Limits;
 use qualitytrace_server::config::{Config, Listen, OTLP_GRPC_PORT, OTLP_HTTP_PORT, Safety};
-use qualitytrace_server::files::AllowedFiles;
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 
 use super::Options;
 use crate::cli::own_token::OwnToken;

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 use serde_json::{Value, json};
 
 use super::local;

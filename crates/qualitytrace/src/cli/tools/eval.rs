@@ -10,7 +10,7 @@ use qualitytrace_core::lang::{
     parse_assertion, parse_expression, parse_selector,
 };
 use qualitytrace_core::trace::Trace;
-use qualitytrace_server::clock;
+use qualitytrace_server::base::clock;
 use serde_json::{Value, json};
 
 use super::subject;

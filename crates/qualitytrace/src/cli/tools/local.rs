@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use anyhow::Context;
 use clap::Args;
 use qualitytrace_server::config::{Config, Listen, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 
 use crate::cli::own_token::OwnToken;
 use crate::client::Client;

@@ -8,8 +8,8 @@ use clap::Args;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::lang::Variables;
 use qualitytrace_core::trace::{Span, Trace, stored};
-use qualitytrace_server::otlp::convert;
-use qualitytrace_server::trace_files;
+use qualitytrace_server::receive::otlp::convert;
+use qualitytrace_server::receive::trace_files;
 use qualitytrace_server::wire;
 use serde_json::{Value, json};
 

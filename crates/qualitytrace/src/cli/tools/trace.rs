@@ -10,7 +10,7 @@ use futures_util::StreamExt as _;
 use qualitytrace_core::definition::to_yaml;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::trace::{Span, StatusCode, Trace};
-use qualitytrace_server::server::Server;
+use qualitytrace_server::serve::server::Server;
 use qualitytrace_server::wire;
 use serde_json::Value;
 

@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message as _;
-use qualitytrace_server::clock;
+use qualitytrace_server::base::clock;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Endpoint;
 
