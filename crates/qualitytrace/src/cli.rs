@@ -4,45 +4,29 @@ mod check;
 mod completion;
 mod config;
 mod configure;
-mod confirm;
 mod dashboard;
 mod data_store;
 mod database;
 mod demo;
-mod durations;
 mod environment;
 mod examples;
-mod file_settings;
 mod files;
-mod follow;
 mod help;
 mod hosted;
-mod interrupt;
-mod last_run;
-mod learned;
-mod legacy;
 mod man;
 mod merge;
-mod metadata;
 mod new;
 mod own_token;
-mod parallel;
-mod plan;
 mod project;
 mod reload;
-mod reports;
 mod resource;
 mod run;
 mod secrets;
-mod selection;
 mod serve;
 mod settings;
-mod system_under_test;
 mod target;
 mod telemetry;
 mod tools;
-mod trust;
-mod variables;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -170,7 +154,7 @@ impl Arguments {
         let given: Vec<OsString> = std::env::args_os().collect();
         let texts: Option<Vec<String>> =
             given.iter().skip(1).map(|argument| argument.to_str().map(ToOwned::to_owned)).collect();
-        match texts.and_then(|texts| legacy::deprecated::current(&texts)) {
+        match texts.and_then(|texts| run::legacy::deprecated::current(&texts)) {
             Some((current, note)) => {
                 terminal::err(&note);
                 let name = given.into_iter().take(1);

@@ -14,9 +14,10 @@ use qualitytrace_core::definition::Kind;
 use serde_json::Value;
 
 use self::shells::SHELLS;
+use super::Arguments;
+use super::Exit;
 use super::resource;
 use super::target::Target;
-use super::{Arguments, Exit};
 use crate::client::answer;
 use crate::client::resources::{Form, Page};
 use crate::report::visible;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 
-use super::{Arguments, Exit};
+use super::Arguments;
+use super::Exit;
 use crate::terminal;
 
 #[derive(Debug, Args)]

@@ -6,8 +6,10 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
+use super::Exit;
 use super::files::regular;
-use super::{Exit, reports, run};
+use super::run;
+use super::run::reports;
 use crate::{report, terminal};
 
 #[derive(Debug, Args)]

@@ -18,8 +18,9 @@ use qualitytrace_server::config::{
 };
 
 use self::keys::{KEYS, Key, NOT_IN_FILE, Takes};
+use super::Arguments;
 use super::files::regular;
-use super::{Arguments, target};
+use super::target;
 use crate::terminal;
 
 /// The section of the command line.

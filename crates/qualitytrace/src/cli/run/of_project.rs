@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::plan::Plan;
 use crate::cli::project::Project;
-use crate::cli::{system_under_test, trust};
+use crate::cli::run::plan::Plan;
+use crate::cli::run::system_under_test;
+use crate::cli::run::trust;
 
 /// How commands in tests are called, which are too many to be listed.
 const OF_TESTS: &str = "(the commands and browser scripts of its tests)";

@@ -7,7 +7,7 @@ use clap::Args;
 use qualitytrace_core::wait::Policy;
 use serde_json::{Map, Value};
 
-use crate::cli::durations::duration;
+use crate::cli::run::durations::duration;
 
 /// How to wait, whatever a polling profile says.
 #[derive(Debug, Clone, Args)]

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::{local, subject};
 use crate::cli::Exit;
 use crate::cli::files::regular;
-use crate::cli::interrupt::end_signal;
+use crate::cli::run::interrupt::end_signal;
 use crate::cli::target::{Output, Target};
 use crate::client::Client;
 use crate::report::visible;

@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 
 use crate::cli::Exit;
 use crate::cli::files::{self, File, references, regular};
-use crate::cli::interrupt::end_signal;
 use crate::cli::project;
+use crate::cli::run::interrupt::end_signal;
 use crate::terminal::{self, style};
 
 /// How long files must stay unchanged before the tests are run: editors write in several steps.

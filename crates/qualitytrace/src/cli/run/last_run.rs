@@ -8,7 +8,7 @@ use crate::report::{Outcome, TestReport};
 
 /// The names of the tests and suites that did not pass in the last run; `None` when all passed, or none is known.
 pub(crate) fn failed() -> Option<HashSet<String>> {
-    let text = super::files::regular::read_text(&file()?).ok()?;
+    let text = crate::cli::files::regular::read_text(&file()?).ok()?;
     let names: HashSet<String> = serde_json::from_str(&text).ok()?;
     Some(names).filter(|names| !names.is_empty())
 }

@@ -7,9 +7,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::Exit;
-use super::serve::stop_signal;
 use super::system_under_test;
+use crate::cli::Exit;
+use crate::cli::serve::stop_signal;
 use crate::terminal;
 
 /// Waits for Ctrl-C, SIGTERM or the end of the terminal.

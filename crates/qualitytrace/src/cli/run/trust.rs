@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 
-use super::files::regular;
+use crate::cli::files::regular;
 use crate::report::visible;
 use crate::terminal;
 

@@ -9,12 +9,12 @@ use qualitytrace_core::wait::CONFIRM;
 use tokio::time::Instant;
 
 use super::super::confirm;
-use super::super::files::ids::IdWriter;
-use super::super::files::references;
 use super::super::follow::{self, FailFast, RunContext, SeriesEnd};
 use super::super::interrupt::Interrupt;
 use super::super::parallel::{TriggerLimit, UnderWay};
 use super::{FoundSuite, FoundTest, Plan, PlanOptions, ServerLifetime, StoredRunnable};
+use crate::cli::files::ids::IdWriter;
+use crate::cli::files::references;
 use crate::client::{Client, RunOptions};
 use crate::report::TestReport;
 use crate::report::progress::{LineNumber, Progress};

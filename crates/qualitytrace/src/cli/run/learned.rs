@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 use qualitytrace_core::wait::Learned;
 
-use super::files::regular;
+use crate::cli::files::regular;
 
 /// Reads the file; a missing one is empty.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Learned> {

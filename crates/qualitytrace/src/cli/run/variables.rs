@@ -6,7 +6,7 @@ use std::str::FromStr;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use super::files::regular;
+use crate::cli::files::regular;
 
 #[derive(Debug, Default, Args)]
 #[group(skip)]

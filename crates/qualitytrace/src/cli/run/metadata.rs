@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::files::regular;
+use crate::cli::files::regular;
 
 /// A CI system: a variable that only it sets, and the variables with branch, commit, address and number of the job.
 struct Provider {

@@ -9,9 +9,9 @@ use qualitytrace_core::definition::{self, Document, Resource, Stored, VariableSe
 use qualitytrace_server::wire::request::RunSettings;
 use serde_json::{Map, Value};
 
-use super::files::File;
-use super::files::references::profile_path;
 use super::plan::same_file;
+use crate::cli::files::File;
+use crate::cli::files::references::profile_path;
 use crate::terminal;
 
 /// Settings and variables that were found in the files.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use super::files;
+use crate::cli::files;
 use crate::report::{self, TestReport};
 use crate::terminal;
 

@@ -1,6 +1,6 @@
 //! `run` as Tracetest's command line has it: files by `-f` or stored tests by `--id`, on a server, with its result text.
 
-pub(super) mod deprecated;
+pub(in crate::cli) mod deprecated;
 mod junit;
 mod result;
 
@@ -14,12 +14,12 @@ use qualitytrace_core::definition::Kind;
 use qualitytrace_server::wire::series::Series;
 use qualitytrace_server::wire::suite::{INTERRUPTED, Part, SuiteEventKind};
 
-use super::Exit;
 use super::confirm::until_certain;
 use super::follow::SeriesEnd;
 use super::interrupt::Interrupt;
 use super::plan::StoredRunnable;
-use super::target::Output;
+use crate::cli::Exit;
+use crate::cli::target::Output;
 use crate::client::answer;
 use crate::client::resources::Form;
 use crate::client::{Client, EndedRun, MissingVariablesError, RunOptions, StartedRun};

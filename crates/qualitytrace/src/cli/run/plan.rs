@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use qualitytrace_core::definition::{Format, Resource, Spec, Test, TestSuite, Text, Trigger};
 
-use super::Exit;
-use super::files::references::{self, step_path};
-use super::files::{self, DefinitionFilesError, File};
 use super::selection::{self, Candidate};
+use crate::cli::Exit;
+use crate::cli::files::references::{self, step_path};
+use crate::cli::files::{self, DefinitionFilesError, File};
 use crate::report::{Level, Source, SpecLines, visible};
 use crate::terminal;
 
