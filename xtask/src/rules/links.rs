@@ -9,8 +9,8 @@ use super::{
     tree::{Source, Tree},
 };
 
-/// The document whose paths of crates must exist.
-const ARCHITECTURE: &str = "ARCHITECTURE.md";
+/// The documents whose paths of crates must exist, and how these end.
+const GUIDES: [(&str, &str); 2] = [("ARCHITECTURE.md", ""), ("CONTRIBUTING.md", ".rs")];
 
 /// What a document has that others can lead to, and where it leads itself.
 #[derive(Default)]
@@ -21,7 +21,7 @@ struct Document {
     codes: Vec<String>,
 }
 
-/// Links of documents to files or headings that do not exist, and paths that the architecture names in vain.
+/// Links of documents to files or headings that do not exist, and paths that the guides of the code name in vain.
 pub(super) fn broken(tree: &Tree) -> Vec<Broken> {
     let mut broken = Vec::new();
     for file in tree.files.iter().filter(|file| is_document(file)) {
@@ -31,8 +31,8 @@ pub(super) fn broken(tree: &Tree) -> Vec<Broken> {
                 broken.push(Broken::new(&file.path, format!("leads to `{link}`, {what}")));
             }
         }
-        if file.path == ARCHITECTURE {
-            let named = document.codes.iter().flat_map(|code| paths(code));
+        if let Some((_, end)) = GUIDES.iter().find(|(path, _)| *path == file.path) {
+            let named = document.codes.iter().filter(|code| code.ends_with(end)).flat_map(|code| paths(code));
             let missing = named.filter(|path| !is_known(tree, path));
             broken.extend(
                 missing.map(|path| Broken::new(&file.path, format!("names `{path}`, which does not exist"))),
