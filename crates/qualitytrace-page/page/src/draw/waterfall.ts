@@ -276,6 +276,9 @@ export class Waterfall extends Drawing {
       const made = element("span", className, this.ruler);
       made.textContent = text;
       made.style.left = `${left}px`;
+      if (className !== "folded") continue;
+      made.title = "No span is open here; click to draw it to scale";
+      made.addEventListener("click", () => this.view?.setFolded(false));
     }
   }
 

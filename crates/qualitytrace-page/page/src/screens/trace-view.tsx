@@ -185,6 +185,14 @@ function linkingSpans({ trace }: View): string[] {
   return found;
 }
 
+/** Draws again when a switch of the view is flipped, here or in the picture. */
+function useSwitches(view: View): void {
+  const subscribe = useCallback((listener: () => void) => view.subscribe(listener), [view]);
+  useSyncExternalStore(subscribe, () =>
+    [view.isCriticalShown, view.isGrouped, view.isFolded, view.gap !== undefined].join(),
+  );
+}
+
 function Toolbar(props: {
   view: View;
   version: number;
@@ -195,12 +203,7 @@ function Toolbar(props: {
 }) {
   const { view, version, kind, min, onKind, onMin } = props;
   const { host } = useDrawing(Minimap, view);
-  // The view holds the switches; this draws them again.
-  const [, setSwitched] = useState(0);
-  const flip = (change: () => void) => {
-    change();
-    setSwitched((before) => before + 1);
-  };
+  useSwitches(view);
   const { trace, tree } = view;
   const [shortest, setShortest] = useTyped(min, onMin);
   return (
@@ -233,19 +236,11 @@ function Toolbar(props: {
         <Switch
           name="Critical path"
           isOn={view.isCriticalShown}
-          onFlip={() => flip(() => view.showCritical(!view.isCriticalShown))}
+          onFlip={() => view.showCritical(!view.isCriticalShown)}
         />
-        <Switch
-          name="Group equal"
-          isOn={view.isGrouped}
-          onFlip={() => flip(() => view.setGrouped(!view.isGrouped))}
-        />
+        <Switch name="Group equal" isOn={view.isGrouped} onFlip={() => view.setGrouped(!view.isGrouped)} />
         {view.gap !== undefined && (
-          <Switch
-            name="Fold gaps"
-            isOn={view.isFolded}
-            onFlip={() => flip(() => view.setFolded(!view.isFolded))}
-          />
+          <Switch name="Fold gaps" isOn={view.isFolded} onFlip={() => view.setFolded(!view.isFolded)} />
         )}
         <input
           type="search"

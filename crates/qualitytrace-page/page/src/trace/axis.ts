@@ -1,4 +1,4 @@
-/** Where a moment is on the axis of time. A long time in which nothing begins or ends takes little of it. */
+/** Where a moment is on the axis of time. A long time in which no span is open takes little of it. */
 import type { Trace } from "./columns";
 import type { Layout } from "./layout";
 
@@ -15,8 +15,8 @@ const FOLDED = 0.05;
 const PARTS = 2048;
 
 /**
- * The longest time in which no span begins or ends and no span without children runs, if it is most of the trace: spans
- * that wait for others are all that is open in it.
+ * The longest time in which no span is open, if it is most of the trace: between a request and work that came much later.
+ * The time of a span is never folded, not even where it does nothing: that may be just what is wrong with it.
  */
 export function longGap(trace: Trace, tree: Layout): Gap | undefined {
   const { from, to } = tree;
@@ -36,7 +36,6 @@ export function longGap(trace: Trace, tree: Layout): Gap | undefined {
     const end = trace.start[row] + Math.max(0, trace.duration[row]);
     put(trace.start[row]);
     put(end);
-    if (tree.size[row] > 1) continue;
     running[part(trace.start[row])] += 1;
     running[part(end)] -= 1;
   }
