@@ -135,6 +135,23 @@ impl Drop for Partial {
     }
 }
 
+/// A backup that is written, and has no name yet.
+#[derive(Debug)]
+pub(super) struct WrittenDump {
+    partial: Partial,
+    file: File,
+    counts: Counts,
+}
+
+impl WrittenDump {
+    /// Gives the file its name: then there is a backup. Nothing may be awaited afterwards, as an interrupt there would say
+    /// that there is none.
+    pub(super) fn complete(self) -> Result<Counts, DumpError> {
+        self.partial.complete(&self.file)?;
+        Ok(self.counts)
+    }
+}
+
 /// Writes everything that this connection sees into a new file. The caller has begun the transaction.
 pub(super) async fn write(
     connection: &mut AnyConnection,
@@ -142,7 +159,7 @@ pub(super) async fn write(
     path: &Path,
     check: &mut Check,
     progress: &mut (dyn FnMut(u64) + Send),
-) -> Result<Counts, DumpError> {
+) -> Result<WrittenDump, DumpError> {
     let failed = |source| DumpError::File { operation: "write", path: path.to_owned(), source };
     let (partial, mut file) = Partial::create(path)?;
     let line = format!("{MAGIC}{}\n", serde_json::to_string(header).unwrap_or_default());
@@ -175,8 +192,7 @@ pub(super) async fn write(
     };
     end(&mut out).map_err(failed)?;
     let file = out.finish().and_then(|out| out.into_inner().map_err(std::io::IntoInnerError::into_error));
-    partial.complete(&file.map_err(failed)?)?;
-    Ok(counts)
+    Ok(WrittenDump { partial, file: file.map_err(failed)?, counts })
 }
 
 fn write_table(out: &mut impl Write, name: &str, columns: &[(String, Type)]) -> std::io::Result<()> {

@@ -139,9 +139,9 @@ async fn write_backup(
         created: clock::now().as_nanos() / 1_000_000_000,
     };
     let mut check = Check::new(ROWS);
-    let counts = dump::write(&mut snapshot, &header, path, &mut check, progress).await?;
+    let written = dump::write(&mut snapshot, &header, path, &mut check, progress).await?;
     snapshot.close().await?;
-    Ok((counts, check))
+    Ok((written.complete()?, check))
 }
 
 /// Reads a backup to the end. Returns its header and what is wrong with its rows.
