@@ -147,11 +147,7 @@ function SpecDetail(props: {
             <p>
               <OutcomeGlyph outcome={outcomeOf(assertion.outcome)} />
               <code>{assertion.assertion}</code>
-              <span className="faint">
-                {assertion.failed > 0
-                  ? `${assertion.failed} of ${counted(assertion.failed + assertion.passed, "span")} failed`
-                  : ""}
-              </span>
+              <span className="faint">{failedPart(assertion)}</span>
             </p>
             {assertion.failures.length > 0 && <Failures assertion={assertion} onShow={onShow} />}
             {assertion.advice !== null && <Advice text={assertion.advice} />}
@@ -176,6 +172,19 @@ function Advice({ text }: { text: string }) {
       {after}
     </p>
   );
+}
+
+/** How many spans an assertion fails on. One about their number says how many there are instead. */
+function failedPart(assertion: Spec["assertions"][number]): string {
+  const { failed, passed, failures } = assertion;
+  if (failed === 0) return "";
+  const [first] = failures;
+  if (
+    first !== undefined &&
+    /^attr:(tracetest|qualitytrace)\.selected_spans\.count\b/.test(assertion.assertion)
+  )
+    return `${first.observed} selected, expected ${first.expected}`;
+  return `${failed} of ${counted(failed + passed, "span")} failed`;
 }
 
 interface Alike {
