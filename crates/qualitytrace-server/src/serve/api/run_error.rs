@@ -28,7 +28,7 @@ pub(super) struct RunApiError {
     retry_after: Option<u64>,
 }
 
-/// Its body: a text, or an object with more detail.
+/// The body of an error: a text, or an object with more detail.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Refusal")]
