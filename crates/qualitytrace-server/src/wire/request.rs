@@ -34,7 +34,7 @@ pub struct RunRequest {
     pub series: Option<InSeries>,
 }
 
-/// Settings of one run. Each is the `spec` of a resource of that kind.
+/// Settings of one run. Those that are objects are the `spec` of a resource of that kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct RunSettings {
@@ -44,6 +44,9 @@ pub struct RunSettings {
     /// How to wait for the trace of a test that has no profile of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub polling_profile: Option<Map<String, Value>>,
+    /// Services that send no spans, besides those that the server, the profile and the test name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub uninstrumented: Vec<String>,
 }
 
 impl RunSettings {

@@ -32,8 +32,7 @@ const PATHS: &str = "paths";
 /// What `--project` takes for no file.
 const OFF: &str = "off";
 /// Keys that have no meaning on a server that was named.
-const OF_OWN_SERVER: [&str; 7] =
-    ["server", "local", "with", "ready", "ready-timeout", "learned", "uninstrumented"];
+const OF_OWN_SERVER: [&str; 6] = ["server", "local", "with", "ready", "ready-timeout", "learned"];
 
 /// A project file that was read.
 #[derive(Debug, Clone)]

@@ -28,6 +28,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 use qualitytrace_core::gates::Gate;
 use qualitytrace_server::serve::server::Server;
+use qualitytrace_server::wire::request::RunSettings;
 
 use self::durations::seconds_or_duration;
 use self::file_settings::{ChosenSet, FileSettings};
@@ -98,8 +99,8 @@ pub(crate) struct Options {
     /// is proven sooner, like 10s; without it, as the polling profile says, else 10s
     #[arg(long, value_name = "DURATION", value_parser = seconds_or_duration)]
     confirm: Option<Duration>,
-    /// Services that send no spans, besides those that tests and profiles name: hosts, addresses, `*.DOMAIN`,
-    /// destinations; a server named by --server has its own list in `runs.uninstrumented`
+    /// Services that send no spans, besides those that tests, profiles and the server name: hosts, addresses,
+    /// `*.DOMAIN`, destinations
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     uninstrumented: Vec<String>,
     /// Show only what did not pass, and the summary; not `--quiet`, which is about waiting
@@ -240,12 +241,6 @@ impl Options {
             bail!(
                 "--with starts the system beside a server of this run, and not for the one at {url}; leave it out, or \
                  add --local"
-            );
-        }
-        if !self.uninstrumented.is_empty() {
-            bail!(
-                "who sends no spans to the server at {url} is a matter of its setting runs.uninstrumented, and of \
-                 tests and polling profiles; leave out --uninstrumented, or add --local to run the tests here"
             );
         }
         Ok(())
@@ -495,7 +490,7 @@ async fn wanted(
         None if beside.required_gates.is_some() => beside.required_gates,
         None => client.usual_gates().await?,
     };
-    let mut settings = beside.settings;
+    let mut settings = RunSettings { uninstrumented: options.uninstrumented.clone(), ..beside.settings };
     // A server of this run has them already, unless a profile beside the tests replaces its own.
     if options.windows.are_given() && (!is_own || settings.polling_profile.is_some()) {
         let mut profile = match settings.polling_profile.take() {

@@ -32,6 +32,17 @@ async fn an_unanswered_call_hides_unheard_services_unless_its_peer_is_listed_as_
         let ran = run_test(test, plan, arguments).await;
         assert_eq!(ran.code, Some(0), "{}", ran.text);
     }
+
+    // A server that is named takes it for the run.
+    let server = Served::start(crate::program(), "sqlite::memory:", &[]).await;
+    let system = System::start(&server.http.to_string(), plan).await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.yaml"), &plain).unwrap();
+    let mut command = Command::new(crate::program());
+    command.current_dir(folder.path()).args(["run", "t.yaml", "--settle", "400ms", "--quiet", "50ms"]);
+    command.args(["--uninstrumented", "mail", "--server", &server.url("")]);
+    let ran = command.args(["--var", &format!("URL={}", system.url)]).output().await.unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{}", String::from_utf8_lossy(&ran.stdout));
 }
 
 #[tokio::test]

@@ -56,7 +56,8 @@ impl Execution {
         let of_all = limits.uninstrumented.clone();
         let has_settle = profile.as_ref().is_some_and(|profile| profile.settle.is_some());
         let of_profile = profile.iter().flat_map(|profile| &profile.uninstrumented);
-        let known = of_all.iter().chain(of_profile).chain(&test.uninstrumented).cloned().collect();
+        let of_test = test.uninstrumented.iter().chain(&own.uninstrumented);
+        let known = of_all.iter().chain(of_profile).chain(of_test).cloned().collect();
         Ok(Some(Waiting {
             prompt_settle: limits.prompt_settle.filter(|_| !has_settle),
             is_awaited: profile.as_ref().is_none_or(|profile| profile.strategy != Strategy::NoPolling),

@@ -30,7 +30,7 @@ fn listen(text: &str) -> Result<Listen, String> {
 /// Starts a server inside this process: a free port for the API, with a token that only this process knows, the usual
 /// ports for OTLP, and a database in memory. The project file has its limits.
 pub(super) async fn own_server(options: &Options, token: &OwnToken) -> anyhow::Result<Server> {
-    let Options { otlp, parallel, windows, uninstrumented, with, .. } = options;
+    let Options { otlp, parallel, windows, with, .. } = options;
     let project = options.project.file.as_ref().map(Project::server_settings).transpose()?;
     let ServerSettings { config, otlp_grpc, otlp_http } = project.unwrap_or_default();
     let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -47,7 +47,6 @@ pub(super) async fn own_server(options: &Options, token: &OwnToken) -> anyhow::R
         limits: Limits {
             commands: true,
             concurrent_runs: (*parallel).max(1),
-            uninstrumented: config.limits.uninstrumented.iter().chain(uninstrumented).cloned().collect(),
             prompt_settle: windows.prompt_settle(with.checks_health()),
             ..config.limits
         },

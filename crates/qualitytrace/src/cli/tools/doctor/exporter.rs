@@ -98,7 +98,12 @@ fn endpoint(variable: &impl Fn(&str) -> Option<String>) -> Finding {
     let url = reqwest::Url::parse(&endpoint).ok().filter(|url| endpoint.contains("://") && url.has_host());
     let Some(url) = url.filter(|url| matches!(url.scheme(), "http" | "https")) else {
         let text = format!("{name} is `{shown}`, which does not begin with http:// or https://");
-        return Finding::bad(WHAT, text, example(if is_of_traces { "/v1/traces" } else { "" }));
+        let with_scheme = reqwest::Url::parse(&format!("http://{endpoint}")).ok();
+        let advice = match with_scheme.filter(|_| !endpoint.contains("://")) {
+            Some(_) => format!("write {name}=http://{shown}"),
+            None => example(if is_of_traces { "/v1/traces" } else { "" }),
+        };
+        return Finding::bad(WHAT, text, advice);
     };
     let path = url.path().trim_end_matches('/');
     if url.scheme() == "https" && matches!(url.port(), Some(4317 | 4318)) {
@@ -212,6 +217,9 @@ mod tests {
         for address in ["localhost:4317", "127.0.0.1:4318", "collector", "ftp://host"] {
             check(&[at(address)], &[(Status::Bad, "does not begin with http://")]);
         }
+        let found =
+            endpoint(&|name: &str| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "shop:24318".to_owned()));
+        assert!(format!("{found:?}").contains("=http://shop:24318"), "{found:?}");
         check(&[at("https://localhost:4318")], &[(Status::Doubtful, "without TLS")]);
         check(&[at("https://otel.example.com")], &[(Status::Good, "otel.example.com")]);
         check(&[at("http://localhost:4318/v1/traces")], &[(Status::Bad, "once more")]);
