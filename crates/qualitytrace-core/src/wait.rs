@@ -66,6 +66,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use absence::{Absence, AffectedServices};
+pub use call::UninstrumentedPeers;
 pub use forecast::{Forecast, PendingDeadline, forecast};
 pub use history::{History, Learned};
 pub use observation::Observations;
@@ -382,11 +383,16 @@ impl Windows {
             if run.history().runs() == 0 { settle.saturating_sub(settle / HEADROOM) } else { settle };
         let last = run.silent_since().map_or(answered_at, |last| last.max(answered_at));
         let deadline = answered_at + policy.timeout;
-        // A server that listens and receives nothing at all has no reason to expect spans of this system.
-        let is_silent = register.listening_since().is_some() && !register.has_heard_anyone();
+        let patient = answered_at + policy.timeout * 2 / 5;
         let latest = register.largest_lag();
-        let rootless =
-            if is_silent { deadline.min(answered_at + settle.max(latest + latest / 4)) } else { deadline };
+        let delivered = answered_at + settle.max(latest + latest / 4);
+        let rootless = deadline.min(match (register.listening_since(), register.has_heard_anyone()) {
+            // A data store may have any delay of its own.
+            (None, _) => deadline,
+            // A server that listens and receives nothing at all has no reason to expect spans of this system.
+            (Some(_), false) => delivered,
+            (Some(_), true) => delivered.max(patient),
+        });
         Self {
             quiet: (run.history().quiet(policy).saturating_add(overtaking))
                 .min(policy.settle.max(policy.quiet)),
@@ -394,7 +400,7 @@ impl Windows {
             answered_at,
             last,
             unheard: last + settle.min(policy.settle),
-            patient: answered_at + policy.timeout * 2 / 5,
+            patient,
             deadline,
             rootless,
         }

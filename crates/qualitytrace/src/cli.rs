@@ -184,6 +184,13 @@ impl Arguments {
     }
 }
 
+/// The command that a mistyped one was probably meant to be.
+pub(crate) fn nearest_command(mistyped: &str) -> Option<String> {
+    let table = Arguments::table();
+    let shown = table.get_subcommands().filter(|command| !command.is_hide_set());
+    qualitytrace_config::nearest(mistyped, shown.map(clap::Command::get_name)).map(str::to_owned)
+}
+
 /// The exit code for an error.
 pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     if error.is::<files::DefinitionFilesError>() { Exit::Definition } else { Exit::Error }

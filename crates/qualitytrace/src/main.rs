@@ -66,15 +66,30 @@ fn explain(error: &clap::Error) -> cli::Exit {
     cli::Exit::Error
 }
 
-/// What other programs call something that this one has under another name.
-fn tip(error: &clap::Error) -> Option<&'static str> {
+/// What a command or flag that does not exist was probably meant to be: other programs have it under this name, or it is
+/// mistyped.
+fn tip(error: &clap::Error) -> Option<String> {
     let of = |kind| error.get(kind).map(ToString::to_string);
     let is_quiet = of(ContextKind::InvalidArg).is_some_and(|flag| flag.starts_with("--quiet"));
     if is_quiet && error.get(ContextKind::InvalidValue).is_some() {
-        return Some("`-q` shows only what did not pass; `--quiet` is how long a wait lasts, like 150ms");
+        return Some(
+            "`-q` shows only what did not pass; `--quiet` is how long a wait lasts, like 150ms".to_owned(),
+        );
     }
-    let word = of(ContextKind::InvalidSubcommand).or_else(|| of(ContextKind::InvalidArg))?;
-    Some(match word.split(['=', ' ']).next().unwrap_or_default() {
+    let command = of(ContextKind::InvalidSubcommand);
+    let word = command.clone().or_else(|| of(ContextKind::InvalidArg))?;
+    let known = known_elsewhere(word.split(['=', ' ']).next().unwrap_or_default()).map(str::to_owned);
+    known.or_else(|| {
+        // clap compares letters by their places, and so misses two that are swapped in a short word.
+        let unknown = command.filter(|_| error.get(ContextKind::SuggestedSubcommand).is_none())?;
+        let near = cli::nearest_command(&unknown)?;
+        Some(format!("did you mean `qualitytrace {near}`?"))
+    })
+}
+
+/// What other programs call something that this one has under another name.
+fn known_elsewhere(word: &str) -> Option<&'static str> {
+    Some(match word {
         "init" | "create" => "`qualitytrace new URL` writes a first test",
         "test" | "exec" => "`qualitytrace run tests/` runs tests",
         "validate" | "lint" => "`qualitytrace check tests/` checks files",

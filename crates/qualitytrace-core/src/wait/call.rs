@@ -4,11 +4,13 @@
 //! answered: at worst a first run waits one settle window longer.
 
 mod outcome;
+mod uninstrumented;
 
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
 pub(super) use self::outcome::CallOutcome;
+pub use self::uninstrumented::UninstrumentedPeers;
 
 use super::shape::fold;
 use crate::trace::{Span, SpanKind};
@@ -103,28 +105,6 @@ fn authority(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
     authority.rsplit('@').next().unwrap_or(authority)
-}
-
-/// Whether the user's list names the other side of this span: by address, host, `*.domain` or any other name that
-/// the span has for it.
-pub(super) fn is_named(span: &Span, names: &[String]) -> bool {
-    let address = address(span);
-    let host = address.as_deref().map(|address| address.rsplit_once(':').map_or(address, |(host, _)| host));
-    let told = PEERS.iter().filter_map(|name| text(span, name)).collect::<Vec<_>>();
-    names.iter().any(|name| {
-        let is_it = |known: &str| match name.strip_prefix('*') {
-            Some(domain) => known.len() > domain.len() && ends_with(known, domain),
-            None => known.eq_ignore_ascii_case(name),
-        };
-        address.as_deref().is_some_and(is_it)
-            || host.is_some_and(is_it)
-            || told.iter().any(|told| is_it(told))
-    })
-}
-
-fn ends_with(text: &str, end: &str) -> bool {
-    let start = text.len() - end.len();
-    text.is_char_boundary(start) && text[start..].eq_ignore_ascii_case(end)
 }
 
 const DESTINATIONS: [&str; 2] = ["messaging.destination.name", "messaging.destination"];

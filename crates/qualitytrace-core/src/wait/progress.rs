@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub(super) use self::outlook::Outlook;
 
-use super::call::{self, CallOutcome};
+use super::call::{self, CallOutcome, UninstrumentedPeers};
 use super::history::History;
 use super::observation::Observations;
 use super::process::{Identity, ProcessAttributes};
@@ -79,7 +79,7 @@ pub struct Progress {
     /// Calls that are known to stay without an answer, and have none.
     leaves: BTreeSet<usize>,
     /// The peers that the user declared to send no spans.
-    uninstrumented: Arc<[String]>,
+    uninstrumented: Arc<UninstrumentedPeers>,
     /// What was not yet passed to the register.
     observations: Observations,
     /// Spans right below the trigger whose clocks were not yet compared with this server's.
@@ -170,9 +170,9 @@ impl Progress {
         progress
     }
 
-    /// Sets the names of peers that send no spans: calls to them owe no answer.
-    pub fn know_uninstrumented(&mut self, names: Arc<[String]>) {
-        self.uninstrumented = names;
+    /// Sets the peers that send no spans: calls to them owe no answer.
+    pub fn know_uninstrumented(&mut self, peers: Arc<UninstrumentedPeers>) {
+        self.uninstrumented = peers;
     }
 
     /// Records when the trigger was sent, and the address that it called, if it called one.
@@ -462,7 +462,7 @@ impl Progress {
 
     /// Returns the call that this span owes an answer for, if any.
     fn call(&self, span: &Span) -> Option<Call> {
-        let owes = call::expects_answer(span) && !call::is_named(span, &self.uninstrumented);
+        let owes = call::expects_answer(span) && !self.uninstrumented.names_peer_of(span);
         owes.then(|| Call {
             peer: call::peer(span),
             address: call::address(span),

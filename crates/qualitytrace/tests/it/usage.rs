@@ -18,9 +18,10 @@ fn a_mistyped_command_is_no_failed_test() {
 }
 
 #[test]
-fn words_of_other_programs_get_a_tip() {
+fn words_of_other_programs_and_mistyped_ones_get_a_tip() {
     for (arguments, tip) in [
         (&["init"][..], "qualitytrace new URL"),
+        (&["rnu", "tests/"], "did you mean `qualitytrace run`?"),
         (&["test", "tests/"], "qualitytrace run tests/"),
         (&["run", "tests/", "--workers", "4"], "--parallel N"),
         (&["run", "tests/", "-k", "cart"], "--grep REGEX"),

@@ -160,7 +160,8 @@ function SpecDetail(props: {
 
 /** What helps to correct a failure; the trace that it names can be opened. */
 function Advice({ text }: { text: string }) {
-  const [before, id, after] = text.split(/\b([0-9a-f]{32})\b/);
+  const [before, ...after] = text.split(/(?<=is in trace )([0-9a-f]{32})\b/);
+  const [id, ...rest] = after;
   return (
     <p className="advice">
       {before}
@@ -169,7 +170,7 @@ function Advice({ text }: { text: string }) {
           {id}
         </Link>
       )}
-      {after}
+      {rest.join("")}
     </p>
   );
 }

@@ -1,19 +1,26 @@
 //! Propagation that is broken between two services: spans that a run lacks stand in a trace of their own.
 //!
 //! A trace of the same moment is taken for a lost part of the run's if no run has caused it and it begins with an answer:
-//! to a call of the run's trace that has none, or, where nothing shows the call, within a span of it.
+//! to a call of the run's trace that has none, or, where nothing shows the call, within a span of it. Whoever sends spans
+//! decides how many there are: what is compared is bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use qualitytrace_core::id::TraceId;
+use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, SpanKind, Trace};
 
 use super::Execution;
-use super::foreign_spans::{foreign_spans, is_during};
+use super::foreign_spans::{foreign_spans, is_during, named};
 use super::judging::Judge;
 use super::request_signature::RequestSignature;
+use crate::base::compute;
 use crate::storage::store;
+use crate::wire::verdict::Spec;
 use crate::wire::{Outcome, Verdict};
+
+/// Calls without an answer that other traces are compared with.
+const MAX_CALLS: usize = 1_000;
 
 /// A trace that may be a part of another one, which lost it.
 #[derive(Debug)]
@@ -36,25 +43,23 @@ enum Cause<'t> {
 impl Execution {
     /// Adds to the specs that lack spans where these stand instead, if another trace of that moment has them.
     pub(super) async fn look_for_lost_parts(&self, judge: &Judge, trace: &Trace, verdict: &mut Verdict) {
-        if verdict.outcome == Outcome::Passed || trace.spans().len() < 2 {
-            return;
-        }
-        let lacking = judge.lacking(trace);
-        let is_open = |outcome| outcome == Outcome::Inconclusive;
-        if lacking.is_empty() && !is_open(verdict.outcome) {
+        let lacks_spans = |spec: &Spec| match spec.outcome {
+            Outcome::Passed => false,
+            Outcome::Failed => spec.selected == 0,
+            Outcome::Inconclusive => true,
+        };
+        if trace.spans().len() < 2 || !verdict.specs.iter().any(lacks_spans) {
             return;
         }
         // This is advice: where the search fails, there is none.
         let parts = self.lost_parts(trace).await.unwrap_or_default();
-        let mut told = BTreeSet::new();
-        for (at, spec) in
-            verdict.specs.iter_mut().enumerate().filter(|(_, spec)| spec.outcome != Outcome::Passed)
-        {
+        let (mut told, budget) = (BTreeSet::new(), compute::budget());
+        for (at, spec) in verdict.specs.iter_mut().enumerate().filter(|(_, spec)| lacks_spans(spec)) {
+            let is_open = spec.outcome == Outcome::Inconclusive;
             let selected = |part: &LostPart<'_>| {
-                let selected = lacking.contains(&at).then(|| judge.selected_alone(at, &part.trace)).flatten();
-                let answer =
-                    || (is_open(spec.outcome) && matches!(part.cause, Cause::Call(_))).then_some(part.entry);
-                selected.or_else(answer).map(|selected| part.told(selected))
+                let answer = || (is_open && matches!(part.cause, Cause::Call(_))).then_some(part.entry);
+                let selected = judge.selected_alone(at, &part.trace, &budget).or_else(answer);
+                selected.map(|selected| part.told(selected))
             };
             spec.advice = parts.iter().find_map(selected).filter(|advice| told.insert(advice.clone()));
         }
@@ -68,12 +73,11 @@ impl Execution {
                 foreign.entry(arrived.trace).or_default().extend(arrived.spans);
             }
         }
-        let calls: Vec<(&Span, RequestSignature)> = unanswered_calls(trace).collect();
+        let causes = Causes::new(trace);
         let parts = foreign.into_iter().filter_map(|(id, spans)| {
             let part = Trace::assemble(id, spans);
-            let roots: Vec<usize> = part.roots().filter(|at| part.span(*at).parent.is_none()).collect();
-            let begun = |at: usize| Some((at, cause(trace, &calls, part.span(at))?));
-            let (entry, cause) = roots.into_iter().find_map(begun)?;
+            let entry = part.roots().find(|at| part.span(*at).parent.is_none())?;
+            let cause = causes.find(part.span(entry))?;
             Some(LostPart { trace: part, entry, cause })
         });
         let mut parts: Vec<LostPart<'_>> = parts.collect();
@@ -93,37 +97,60 @@ fn unanswered_calls(trace: &Trace) -> impl Iterator<Item = (&Span, RequestSignat
     })
 }
 
-/// What in this trace may have caused a span that begins another one.
-fn cause<'t>(trace: &'t Trace, calls: &[(&'t Span, RequestSignature)], entry: &Span) -> Option<Cause<'t>> {
-    let ended = |span: &Span| span.end.unwrap_or(span.start);
-    let answered = calls.iter().find(|(call, signature)| {
-        is_during(entry, call.start, ended(call)) && signature.is_answered_by(entry)
-    });
-    if let Some((call, _)) = answered {
-        return Some(Cause::Call(call));
+/// What in a trace may have caused spans that begin other ones.
+struct Causes<'t> {
+    trace: &'t Trace,
+    unanswered: Vec<(&'t Span, RequestSignature)>,
+    /// When its last span ended.
+    end: Timestamp,
+}
+
+impl<'t> Causes<'t> {
+    fn new(trace: &'t Trace) -> Self {
+        let unanswered = unanswered_calls(trace).take(MAX_CALLS).collect();
+        let end = trace.spans().iter().map(end).max().unwrap_or_default();
+        Self { trace, unanswered, end }
     }
-    let last = trace.spans().iter().map(ended).max()?;
-    let encloses = |span: &&Span| {
-        let is_within = match entry.kind {
-            SpanKind::Server => ended(entry) <= ended(span),
-            // Messages are processed when their sender has gone on.
-            SpanKind::Consumer => is_during(entry, span.start, last),
-            SpanKind::Unspecified | SpanKind::Internal | SpanKind::Client | SpanKind::Producer => false,
+
+    /// The cause of a span that begins another trace; `None` if it has none here.
+    fn find(&self, entry: &Span) -> Option<Cause<'t>> {
+        let answered = self.unanswered.iter().find(|(call, signature)| {
+            is_during(entry, call.start, end(call)) && signature.is_answered_by(entry)
+        });
+        if let Some((call, _)) = answered {
+            return Some(Cause::Call(call));
+        }
+        let encloses = |span: &&Span| {
+            let is_within = match entry.kind {
+                SpanKind::Server => end(entry) <= end(span),
+                // Messages are processed when their sender has gone on.
+                SpanKind::Consumer => is_during(entry, span.start, self.end),
+                SpanKind::Unspecified | SpanKind::Internal | SpanKind::Client | SpanKind::Producer => false,
+            };
+            is_within && span.kind != SpanKind::Client && span.start <= entry.start
         };
-        is_within && span.kind != SpanKind::Client && span.start <= entry.start
-    };
-    let within = trace.spans().iter().skip(1).filter(encloses);
-    within.min_by_key(|span| span.duration()).map(Cause::Within)
+        let within = self.trace.spans().iter().skip(1).filter(encloses);
+        within.min_by_key(|span| span.duration()).map(Cause::Within)
+    }
+}
+
+fn end(span: &Span) -> Timestamp {
+    span.end.unwrap_or(span.start)
 }
 
 impl LostPart<'_> {
     /// Says where a span of this trace stands, and what to do.
     fn told(&self, selected: usize) -> String {
-        let shown = |span: &Span| format!("`{}`{}", span.name, in_brackets(span.service()));
         let (selected, entry) = (self.trace.span(selected), self.trace.span(self.entry));
-        let begins = if selected.id == entry.id { String::new() } else { format!(" with {}", shown(entry)) };
+        let begins = if selected.id == entry.id {
+            String::new()
+        } else {
+            format!(" with {}", named(&entry.name, entry.service()))
+        };
         let (like, span, likely) = match self.cause {
-            Cause::Call(call) => (format!(", like an answer to {}", shown(call)), call, ""),
+            Cause::Call(call) => {
+                (format!(", like an answer to {}", named(&call.name, call.service())), call, "")
+            }
             Cause::Within(span) => (String::new(), span, "probably "),
         };
         let caller = if span.service().is_empty() { "its caller" } else { span.service() };
@@ -131,12 +158,8 @@ impl LostPart<'_> {
         format!(
             "{} is in trace {}, which begins at the same moment{begins}{like}: {caller} {likely}does not pass the `traceparent` \
              header on {header}; instrument its client, and let both services use OTEL_PROPAGATORS=tracecontext,baggage",
-            shown(selected),
+            named(&selected.name, selected.service()),
             self.trace.id(),
         )
     }
-}
-
-fn in_brackets(service: &str) -> String {
-    if service.is_empty() { String::new() } else { format!(" ({service})") }
 }

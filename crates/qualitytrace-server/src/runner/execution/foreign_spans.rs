@@ -43,6 +43,11 @@ pub(super) async fn foreign_spans(
     Ok(foreign.collect())
 }
 
+/// A span as texts name it: with its service, if that is known.
+pub(super) fn named(name: &str, service: &str) -> String {
+    if service.is_empty() { format!("`{name}`") } else { format!("`{name}` ({service})") }
+}
+
 /// Whether a span was made between these times, as far as clocks agree.
 pub(super) fn is_during(span: &Span, start: Timestamp, end: Timestamp) -> bool {
     span.start + CLOCK_ERROR >= start && span.end.unwrap_or(span.start) <= end + CLOCK_ERROR

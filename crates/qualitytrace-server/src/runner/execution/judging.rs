@@ -1,8 +1,9 @@
 //! Judging a run: the standing of its specs during the wait, and the verdict.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use qualitytrace_core::budget::Budget;
 use qualitytrace_core::definition::Test;
 use qualitytrace_core::judge::{self, Compiled, FailureReason, Options, Remedy};
 use qualitytrace_core::lang::Generator;
@@ -72,18 +73,10 @@ impl Judge {
         }
     }
 
-    /// The specs that more spans could make pass.
-    pub(super) fn lacking(&self, trace: &Trace) -> BTreeSet<usize> {
-        let options = self.options(Vec::new(), None);
-        let standings = self.compiled.standing(trace, &self.variables, &options).assertions;
-        let lacking = standings.iter().filter(|standing| standing.remedy == Remedy::MoreSpans);
-        lacking.map(|standing| standing.spec).collect()
-    }
-
     /// The first span that a spec would select without regard to the spans around it.
-    pub(super) fn selected_alone(&self, spec: usize, trace: &Trace) -> Option<usize> {
-        let Options { aliases, budget, .. } = self.options(Vec::new(), None);
-        self.compiled.specs[spec].selected_alone(trace, aliases, &budget)
+    pub(super) fn selected_alone(&self, spec: usize, trace: &Trace, budget: &Budget) -> Option<usize> {
+        let Options { aliases, .. } = self.options(Vec::new(), None);
+        self.compiled.specs[spec].selected_alone(trace, aliases, budget)
     }
 
     /// Tells the outcome of each spec with the spans that have arrived, and how long its spans may take.

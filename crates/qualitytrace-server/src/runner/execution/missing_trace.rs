@@ -19,7 +19,7 @@ use qualitytrace_core::trace::Span;
 use qualitytrace_core::wait::register::ServiceView;
 
 use super::Execution;
-use super::foreign_spans::{ForeignSpans, foreign_spans, is_during};
+use super::foreign_spans::{ForeignSpans, foreign_spans, is_during, named};
 use super::request_signature::RequestSignature;
 use crate::base::clock;
 use crate::config::Config;
@@ -88,7 +88,7 @@ impl Execution {
             return refusal;
         }
         if heard.is_empty() {
-            return silence(&self.config.get(), &services, since);
+            return silence(&self.config.get(), &services, request.start, since);
         }
         // A failed search adds nothing; the diagnosis uses what is known already.
         match request.meanwhile(&self.source).await.unwrap_or_default() {
@@ -135,7 +135,7 @@ impl Request {
 }
 
 /// The next step when no service was heard.
-fn silence(config: &Config, services: &[ServiceView], since: Option<Timestamp>) -> String {
+fn silence(config: &Config, services: &[ServiceView], start: Timestamp, since: Option<Timestamp>) -> String {
     let last = services.iter().filter_map(|service| Some((service.last_heard?, &service.name))).max();
     if let Some((at, name)) = last {
         let ago = clock::now().since(at).as_secs();
@@ -144,6 +144,7 @@ fn silence(config: &Config, services: &[ServiceView], since: Option<Timestamp>) 
              under test still exports to this server, and samples this trace (OTEL_TRACES_SAMPLER=parentbased_always_on)"
         );
     }
+    let back_off = back_off(start, since);
     let since = since.map(|since| clock::now().since(since).as_secs()).filter(|seconds| *seconds > 0);
     let since = since.map(|seconds| format!(" {seconds} s ago")).unwrap_or_default();
     let places: Vec<String> = [(config.otlp_grpc, "grpc"), (config.otlp_http, "http/protobuf")]
@@ -158,8 +159,18 @@ fn silence(config: &Config, services: &[ServiceView], since: Option<Timestamp>) 
     format!(
         "nothing at all has arrived since this server started{since}: it takes OTLP at {places}; check \
          OTEL_EXPORTER_OTLP_ENDPOINT and OTEL_EXPORTER_OTLP_PROTOCOL of the system under test, and that \
-         OTEL_TRACES_EXPORTER is `otlp` and OTEL_SDK_DISABLED is not set"
+         OTEL_TRACES_EXPORTER is `otlp` and OTEL_SDK_DISABLED is not set{back_off}"
     )
+}
+
+/// What may keep a service silent that ran before this server began to listen.
+fn back_off(start: Timestamp, listening_since: Option<Timestamp>) -> &'static str {
+    if listening_since.is_some_and(|since| start.since(since) < LONGEST_BACK_OFF) {
+        "; if it ran before this server, its exporter may have found the port closed, and tries again after up to 2 min: \
+         wait, or restart it"
+    } else {
+        ""
+    }
 }
 
 /// The next step when other services were heard meanwhile.
@@ -182,13 +193,7 @@ fn others(heard: &[&ServiceView], start: Timestamp, since: Option<Timestamp>) ->
             names(heard.iter().collect())
         );
     }
-    let back_off = match since {
-        Some(since) if start.since(since) < LONGEST_BACK_OFF => {
-            "; if it ran before this server, its exporter may have found the port closed, and tries again after up to 2 min: \
-             wait, or restart it"
-        }
-        _ => "",
-    };
+    let back_off = back_off(start, since);
     format!(
         "other traces came meanwhile (from {}), and none of their spans is about this request: the service that answers it \
          sends no spans to this server, does not sample them (OTEL_TRACES_SAMPLER=parentbased_always_on does), or does not take \
@@ -234,7 +239,6 @@ fn sampled_share(trace_state: &str) -> Option<f64> {
 impl UnlinkedTrace {
     fn told(&self, wanted: TraceId) -> String {
         let Self { trace, name, service, is_root } = self;
-        let service = if service.is_empty() { String::new() } else { format!(" ({service})") };
         let [own, wanted] =
             [trace.to_bytes(), wanted.to_bytes()].map(|bytes| (bytes[..8].to_vec(), bytes[8..].to_vec()));
         let is_short = own.0.iter().all(|byte| *byte == 0);
@@ -249,8 +253,9 @@ impl UnlinkedTrace {
             "something between it and this server begins a trace of its own: let that pass the header on"
         };
         format!(
-            "the span `{name}`{service} answers a request like this one, at the same moment, but in trace {trace}: the \
-             system under test does not take over the `traceparent` header; {hint}"
+            "the span {} answers a request like this one, at the same moment, but in trace {trace}: the \
+             system under test does not take over the `traceparent` header; {hint}",
+            named(name, service)
         )
     }
 }

@@ -9,7 +9,7 @@ use qualitytrace_core::definition::{
     self, Format, Kind, PollingProfile, Profile, Reading, Resource, Stored, Test, Trigger,
 };
 use qualitytrace_core::trace::Trace;
-use qualitytrace_core::wait::Policy;
+use qualitytrace_core::wait::{Policy, UninstrumentedPeers};
 use serde_json::{Map, Value};
 
 use super::Execution;
@@ -28,7 +28,7 @@ pub(super) struct Waiting {
     /// Whether the verdict waits for the trace; otherwise it is judged as it arrives.
     pub(super) is_awaited: bool,
     /// Services that send no spans.
-    pub(super) uninstrumented: Arc<[String]>,
+    pub(super) uninstrumented: Arc<UninstrumentedPeers>,
     /// How long a failure by absence is rechecked before it is reported, if the profile says so.
     pub(super) confirm: Option<Duration>,
 }
@@ -57,12 +57,12 @@ impl Execution {
         let has_settle = profile.as_ref().is_some_and(|profile| profile.settle.is_some());
         let of_profile = profile.iter().flat_map(|profile| &profile.uninstrumented);
         let of_test = test.uninstrumented.iter().chain(&own.uninstrumented);
-        let known = of_all.iter().chain(of_profile).chain(of_test).cloned().collect();
+        let uninstrumented = of_all.iter().chain(of_profile).chain(of_test).cloned().collect();
         Ok(Some(Waiting {
             prompt_settle: limits.prompt_settle.filter(|_| !has_settle),
             is_awaited: profile.as_ref().is_none_or(|profile| profile.strategy != Strategy::NoPolling),
             policy: profile.as_ref().map_or(self.policy, |profile| policy(&self.policy, profile)),
-            uninstrumented: known,
+            uninstrumented: Arc::new(uninstrumented),
             confirm: profile.and_then(|profile| profile.confirm).map(|confirm| confirm.duration),
         }))
     }
