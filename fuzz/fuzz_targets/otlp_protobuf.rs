@@ -6,13 +6,13 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use qualitytrace_fuzz::on_a_small_stack;
 use qualitytrace_server::receive::ingest::{Budget, Lease, Split};
-use qualitytrace_server::receive::otlp::wire::{NotSplit, split_logs, split_traces};
+use qualitytrace_server::receive::otlp::wire::{SplitError, split_logs, split_traces};
 
 fuzz_target!(|input: &[u8]| {
     on_a_small_stack(|| {
         let body = Bytes::copy_from_slice(input);
         let mut lease = Budget::new(1 << 30).lease().expect("there is room");
-        let split: [fn(&Bytes, &mut Lease) -> Result<Split, NotSplit>; 2] = [split_traces, split_logs];
+        let split: [fn(&Bytes, &mut Lease) -> Result<Split, SplitError>; 2] = [split_traces, split_logs];
         for split in split {
             let Ok(whole) = split(&body, &mut lease) else { continue };
             for chunk in &whole.chunks {

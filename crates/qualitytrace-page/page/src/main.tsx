@@ -79,7 +79,7 @@ const leads = (path: string, to: string) =>
 
 const routes = [
   leads("/", "/tests"),
-  at("/tests", TestsScreen, texts("query", "outcome", "trigger")),
+  at("/tests", TestsScreen, texts("query", "outcome", "trigger", "tag", "sort")),
   at("/test/create", CreateScreen, texts("trace", "span", "from")),
   at("/test/create/$type", CreateScreen, texts("trace", "span", "from")),
   at("/test/$id", TestScreen, texts("tab", "version", "with")),
@@ -91,11 +91,11 @@ const routes = [
   leads("/traces/$id", "/trace/$id"),
   at("/trace/$id", TraceScreen, ofTrace),
   at("/compare", CompareScreen, texts("a", "b", "only")),
-  at("/testsuites", SuitesScreen, texts("query")),
+  at("/testsuites", SuitesScreen, texts("query", "sort")),
   at("/testsuite/$id", SuiteScreen),
   at("/testsuite/$id/run/$run", SuiteRunScreen),
   at("/testsuite/$id/run/$run/$tab", SuiteRunScreen),
-  at("/variablesets", VariablesScreen, texts("a", "b")),
+  at("/variablesets", VariablesScreen, texts("query", "a", "b")),
   at("/status", StatusScreen),
   at("/settings", SettingsScreen, texts("tab")),
   at("/start", FirstMinutes),

@@ -22,6 +22,7 @@ mod run_error;
 mod runs;
 mod session;
 mod suites;
+mod tags;
 mod tenant;
 pub(crate) mod traces;
 mod trigger;
@@ -112,6 +113,7 @@ fn table() -> Routes<App> {
         .merge(runs::verdict::routes())
         .merge(runs::series::routes())
         .merge(runs::all_runs::routes())
+        .merge(tags::routes())
         .merge(compare::routes())
         .merge(suites::routes())
         .merge(trigger::routes())

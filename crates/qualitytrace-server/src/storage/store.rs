@@ -15,6 +15,7 @@ mod definitions;
 mod documents;
 mod dump;
 mod events;
+mod facets;
 mod file_identity;
 mod group;
 mod history;
@@ -63,6 +64,7 @@ pub use chunks::{Durability, NewChunk, Packed, Signal, StoredChunk};
 pub use definitions::{StoredDefinition, StoredResource, StoredTest};
 pub use dump::{Counts, DumpError, Header};
 pub use events::StoredEvent;
+pub use facets::{Facet, TagCount};
 use group::Writers;
 pub use history::{ListedRun, PastRun, RunFilter, RunPosition, RunResult};
 pub use lists::{Listing, Order, Page};
@@ -223,6 +225,7 @@ impl Store {
         Box::pin(async {
             let store = Self::connect(url, vault).await?;
             store.check_key().await?;
+            store.fill_facets().await?;
             Ok(store)
         })
     }

@@ -3,6 +3,7 @@
 use qualitytrace_testing::{DEADLINE, eventually};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use sqlx::{AnyConnection, Connection as _};
 
 use crate::api::Bench;
 use crate::databases::{Database, on_every_database};
@@ -13,6 +14,7 @@ on_every_database!(
     tenants_see_their_own_runs_only,
     a_test_shows_its_last_twenty_outcomes,
     the_outcome_of_a_run_follows_its_gates,
+    tests_are_listed_by_outcome_trigger_and_tag,
 );
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -69,6 +71,116 @@ impl Bench {
         let name = |run: &Value| format!("{} {}", run["test"]["id"].as_str().unwrap(), run["run"]);
         got.json()["items"].as_array().unwrap().iter().map(name).collect()
     }
+}
+
+/// The ids of the tests on a page of a list, and the number of them in all.
+async fn listed_tests(bench: &Bench, query: &str) -> (u64, String) {
+    let got = bench.get(&format!("/api/tests{query}")).await;
+    assert_eq!(got.status, StatusCode::OK, "{query}: {}", got.text);
+    let list = got.json();
+    let ids = list["items"].as_array().unwrap().iter().map(|item| item["spec"]["id"].as_str().unwrap());
+    (list["count"].as_u64().unwrap(), ids.collect::<Vec<_>>().join(" "))
+}
+
+fn tagged(mut test: Value, tags: &[&str]) -> Value {
+    test["spec"]["tags"] = json!(tags);
+    test
+}
+
+async fn tests_are_listed_by_outcome_trigger_and_tag(database: &Database) {
+    let bench = Bench::new(database).await;
+    bench.deliver_trace().await;
+    let long = "x".repeat(5_000);
+    for definition in [
+        tagged(test("good", "attr:name = \"work\""), &["smoke", "café"]),
+        tagged(test("bad", "attr:name = \"play\""), &["smoke", "smoke", &long]),
+        broken("lost"),
+        broken("idle"),
+    ] {
+        let put = bench.put("/api/tests", &definition).await;
+        assert_eq!(put.status, StatusCode::CREATED, "{}", put.text);
+    }
+    for id in ["lost", "bad", "good"] {
+        bench.finish(id, &json!({}), &[]).await;
+    }
+    let all = [
+        ("?sortBy=name&sortDirection=asc", 4, "idle lost bad good"),
+        ("?outcome=passed", 1, "good"),
+        ("?outcome=failed", 1, "bad"),
+        ("?outcome=broken", 1, "lost"),
+        ("?outcome=stopped", 0, ""),
+        ("?trigger=http&sortBy=name&sortDirection=asc", 2, "idle lost"),
+        ("?trigger=traceid&sortBy=name&sortDirection=asc&take=1", 2, "bad"),
+        ("?trigger=traceid&sortBy=name&sortDirection=asc&take=1&skip=1", 2, "good"),
+        ("?tag=smoke&sortBy=name&sortDirection=asc", 2, "bad good"),
+        ("?tag=caf%C3%A9", 1, "good"),
+        ("?tag=smoke&outcome=failed&trigger=traceid&query=test", 1, "bad"),
+        ("?tag=smoke&outcome=broken", 0, ""),
+        ("?tag=Smoke", 0, ""),
+        ("?tag=%27", 0, ""),
+    ];
+    for (query, count, ids) in all {
+        assert_eq!(listed_tests(&bench, query).await, (count, ids.to_owned()), "{query}");
+    }
+    let tags = bench.get("/api/tags").await.json();
+    assert_eq!(
+        tags["items"],
+        json!([{ "name": "café", "tests": 1 }, { "name": "smoke", "tests": 2 }]),
+        "{tags}"
+    );
+    for (path, problem) in [
+        (
+            "/api/tests?outcome=red",
+            "outcome is `red`; it is one of passed, failed, inconclusive, broken, stopped",
+        ),
+        ("/api/tests?tag=%00", "tag holds the character U+0000"),
+        ("/api/variablesets?tag=a", "VariableSet has no tag to filter by"),
+        ("/api/testsuites?outcome=failed", "TestSuite has no outcome to filter by"),
+    ] {
+        let got = bench.get(path).await;
+        assert_eq!(got.status, StatusCode::BAD_REQUEST, "{path}");
+        assert!(got.text.contains(problem), "{path}: {}", got.text);
+    }
+    // The latest run that has ended counts: after its removal, the one before it.
+    let version = tagged(test("bad", "attr:name = \"work\""), &["slow"]);
+    assert_eq!(bench.put("/api/tests/bad", &version).await.status, StatusCode::OK);
+    bench.finish("bad", &json!({}), &[]).await;
+    assert_eq!(listed_tests(&bench, "?outcome=failed").await, (0, String::new()));
+    assert_eq!(listed_tests(&bench, "?outcome=passed&tag=slow").await, (1, "bad".to_owned()));
+    assert_eq!(listed_tests(&bench, "?tag=smoke").await, (1, "good".to_owned()));
+    let gone = bench.send(Method::DELETE, "/api/tests/bad/run/2", &[], "").await;
+    assert_eq!(gone.status, StatusCode::NO_CONTENT, "{}", gone.text);
+    assert_eq!(listed_tests(&bench, "?outcome=failed").await, (1, "bad".to_owned()));
+    let gone = bench.send(Method::DELETE, "/api/tests/bad", &[], "").await;
+    assert_eq!(gone.status, StatusCode::NO_CONTENT, "{}", gone.text);
+    assert_eq!(listed_tests(&bench, "?tag=slow").await, (0, String::new()));
+}
+
+#[tokio::test]
+async fn what_was_stored_before_has_tags_after_the_next_start() {
+    has_tags_after_the_next_start(&Database::file()).await;
+    if let Some(database) = Database::postgres().await {
+        has_tags_after_the_next_start(&database).await;
+    }
+}
+
+async fn has_tags_after_the_next_start(database: &Database) {
+    let bench = Bench::new(database).await;
+    for at in 0..502 {
+        let test = tagged(broken(&format!("t{at}")), if at == 501 { &["last"] } else { &["all"] });
+        assert_eq!(bench.put("/api/tests", &test).await.status, StatusCode::CREATED);
+    }
+    bench.server.shutdown().await;
+    sqlx::any::install_default_drivers();
+    let mut connection = AnyConnection::connect(&database.url).await.unwrap();
+    for statement in ["DELETE FROM facets", "DELETE FROM documents WHERE name = 'facets'"] {
+        sqlx::query(statement).execute(&mut connection).await.unwrap();
+    }
+    connection.close().await.unwrap();
+    let bench = Bench::new(database).await;
+    assert_eq!(listed_tests(&bench, "?tag=last").await, (1, "t501".to_owned()));
+    assert_eq!(listed_tests(&bench, "?tag=all&take=1").await.0, 501);
+    assert_eq!(listed_tests(&bench, "?trigger=http&take=1").await.0, 502);
 }
 
 async fn runs_are_listed_across_tests_by_every_filter(database: &Database) {

@@ -211,7 +211,10 @@ async fn of_writers_that_expect_one_version_only_one_succeeds(database: &Databas
 async fn lists_are_found_sorted_and_paged(database: &Database) {
     let store = with_tests(database, &["b", "A", "c%", "a"]).await;
     let ids = async |query, order, ascending, take, skip| {
-        let listing = Listing { kind: Kind::Test, tenant: "", query, order, ascending, take, skip };
+        let (outcome, trigger, tag) = (None, None, None);
+        let kind = Kind::Test;
+        let listing =
+            Listing { kind, tenant: "", query, outcome, trigger, tag, order, ascending, take, skip };
         let page = store.list(&listing).await.unwrap();
         (page.count, page.items.iter().map(|item| item.id.clone()).collect::<Vec<_>>().join(" "))
     };

@@ -20,8 +20,24 @@ export const signIn = (token: string) => ask(client.POST("/api/session", { body:
 export const signOut = () => ask(client.DELETE("/api/session"));
 export const info = () => ask(client.GET("/api/info"));
 
-export const tests = (take = 500, skip = 0) =>
-  ask(client.GET("/api/tests", { params: { query: { take, skip, sortBy: "last_run" }, header: AUGMENTED } }));
+export interface ListFilter {
+  query?: string;
+  take?: number;
+  skip?: number;
+  sortBy?: "created" | "name" | "last_run";
+  sortDirection?: "asc" | "desc";
+}
+export interface TestFilter extends ListFilter {
+  outcome?: string;
+  trigger?: string;
+  tag?: string;
+}
+export const tests = (filter: TestFilter = {}) =>
+  ask(client.GET("/api/tests", { params: { query: filter, header: AUGMENTED } }));
+/** Tests by name, without a summary of their runs. */
+export const findTests = (query: string, take: number) =>
+  ask(client.GET("/api/tests", { params: { query: { query, take, sortBy: "last_run" } } }));
+export const tags = () => ask(client.GET("/api/tags"));
 export const test = (id: string) =>
   ask(client.GET("/api/tests/{id}", { params: { path: { id }, header: AUGMENTED } }));
 export const deleteTest = (id: string) => ask(client.DELETE("/api/tests/{id}", { params: { path: { id } } }));
@@ -252,8 +268,10 @@ export const services = () => ask(client.GET("/api/services"));
 export const ingestStatus = () => ask(client.GET("/api/ingest/status"));
 export const telemetryStatus = () => ask(client.GET("/api/telemetry/status"));
 
-export const suites = () =>
-  ask(client.GET("/api/testsuites", { params: { query: { take: 200 }, header: AUGMENTED } }));
+export const suites = (filter: ListFilter & { tag?: string } = {}) =>
+  ask(client.GET("/api/testsuites", { params: { query: filter, header: AUGMENTED } }));
+export const findSuites = (query: string, take: number) =>
+  ask(client.GET("/api/testsuites", { params: { query: { query, take, sortBy: "last_run" } } }));
 export const suite = (id: string) =>
   ask(client.GET("/api/testsuites/{id}", { params: { path: { id }, header: AUGMENTED } }));
 export const suiteRuns = (id: string) =>
@@ -271,7 +289,14 @@ export const startSuite = (id: string, variables: Variable[] = [], variableSetId
     }),
   );
 
-export const variableSets = () => ask(client.GET("/api/variablesets", { params: { query: { take: 200 } } }));
+export const variableSets = (filter: { query?: string; take?: number; skip?: number } = {}) =>
+  ask(
+    client.GET("/api/variablesets", {
+      params: { query: { ...filter, sortBy: "name", sortDirection: "asc" } },
+    }),
+  );
+export const variableSet = (id: string) =>
+  ask(client.GET("/api/variablesets/{id}", { params: { path: { id } } }));
 
 export type Verdict = Shape<"RunVerdict">;
 export type Spec = Shape<"ShortSpec">;

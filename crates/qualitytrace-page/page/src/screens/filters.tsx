@@ -44,11 +44,6 @@ export function Filters<Name extends string>(props: {
   );
 }
 
-/** Whether one of these texts contains what is looked for. */
-export function matches(texts: readonly (string | null | undefined)[], wanted = ""): boolean {
-  return texts.some((text) => (text ?? "").toLowerCase().includes(wanted.toLowerCase()));
-}
-
 function FilterText(props: {
   label: string;
   hint: string;

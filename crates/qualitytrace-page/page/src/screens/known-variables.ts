@@ -4,9 +4,16 @@ import { useMemo } from "react";
 import { variableSets } from "../api/requests";
 import type { Variable } from "../text/template";
 
+/** Sets whose variables are offered. */
+const MOST = 1000;
+
 /** The variables of all sets; a name that several have is there once. */
 export function useVariables(): readonly Variable[] {
-  const known = useQuery({ queryKey: ["variable sets"], queryFn: variableSets, staleTime: 60_000 });
+  const known = useQuery({
+    queryKey: ["variable sets", "all"],
+    queryFn: () => variableSets({ take: MOST }),
+    staleTime: 60_000,
+  });
   const { data } = known;
   return useMemo(() => {
     const sets = new Map<string, string[]>();

@@ -1,8 +1,8 @@
-/** The command palette: every place and every test, by typing. */
-import { useQuery } from "@tanstack/react-query";
+/** The command palette: every place, test and suite, by typing. */
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useId, useState } from "react";
-import { tests } from "../api/requests";
+import { useDeferredValue, useId, useState } from "react";
+import { findSuites, findTests } from "../api/requests";
 import { chooseTheme } from "../ui/theme";
 import { Dialog, useMayChange } from "./shell";
 
@@ -13,13 +13,24 @@ interface Entry {
   act: () => unknown;
 }
 
+/** Entries that are listed. */
+const SHOWN = 12;
+
 export function Palette({ onClose }: { onClose: () => void }) {
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
   const navigate = useNavigate();
   const list = useId();
   const mayChange = useMayChange();
-  const known = useQuery({ queryKey: ["tests"], queryFn: () => tests(), staleTime: 10_000 });
+  // "Run checkout" looks for the test "checkout", too.
+  const asked = useDeferredValue(typed.trim().replace(/^(run|test|suite)\s+/i, ""));
+  const named = useQuery({
+    queryKey: ["palette", asked],
+    queryFn: () => Promise.all([findTests(asked, SHOWN), findSuites(asked, SHOWN)]),
+    staleTime: 10_000,
+    placeholderData: keepPreviousData,
+  });
+  const [tests, suites] = named.data ?? [];
   const places: Entry[] = [
     ["Tests", "/tests"],
     ["Runs", "/runs"],
@@ -37,7 +48,16 @@ export function Palette({ onClose }: { onClose: () => void }) {
     hint: "appearance",
     act: () => chooseTheme(theme),
   }));
-  const all = (known.data?.items ?? []).flatMap(({ spec }): Entry[] => {
+  const ofSuites = (suites?.items ?? []).map(({ spec }): Entry => {
+    const id = spec.id ?? "";
+    return {
+      key: `suite ${id}`,
+      name: spec.name ?? id,
+      hint: "suite",
+      act: () => navigate({ to: "/testsuite/$id", params: { id } }),
+    };
+  });
+  const ofTests = (tests?.items ?? []).flatMap(({ spec }): Entry[] => {
     const id = spec.id ?? "";
     const open = {
       key: `open ${id}`,
@@ -54,9 +74,9 @@ export function Palette({ onClose }: { onClose: () => void }) {
     return mayChange ? [open, start] : [open];
   });
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = [...places, ...all, ...themes]
+  const found = [...places, ...ofTests, ...ofSuites, ...themes]
     .filter((entry) => words.every((word) => `${entry.name} ${entry.hint}`.toLowerCase().includes(word)))
-    .slice(0, 12);
+    .slice(0, SHOWN);
   const chosen = Math.min(at, found.length - 1);
   const act = (entry: Entry | undefined) => {
     if (entry === undefined) return;
@@ -102,7 +122,9 @@ export function Palette({ onClose }: { onClose: () => void }) {
             <span>{entry.name}</span> <span className="faint">{entry.hint}</span>
           </div>
         ))}
-        {found.length === 0 && <p className="faint pad">Nothing has this name.</p>}
+        {found.length === 0 && (
+          <p className="faint pad">{named.isFetching ? "Looking…" : "Nothing has this name."}</p>
+        )}
       </div>
     </Dialog>
   );

@@ -3,49 +3,55 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { address } from "../api/address";
 import { suite, suiteEvents, suiteRun, suiteRuns, suites } from "../api/requests";
+import { count } from "../text/format";
 import { Icon, OutcomeGlyph, OutcomeWord } from "../ui/glyphs";
 import { Ago, Command, Duration, Empty, Loading, Problem, useTitle } from "../ui/parts";
-import { Filters, matches } from "./filters";
+import { Filters } from "./filters";
 import { Header } from "./header";
 import { again } from "./manner";
 import { outcomeOfSuite } from "./outcome";
+import { More, SortHead, sortOf, usePages } from "./pages";
 import { useMayChange } from "./shell";
 import { useStart, VariablesDialog } from "./start-run";
 import { SuiteGraph } from "./suite-graph";
 import { about, type Step, stepsOf } from "./suite-steps";
 
+const COLUMNS = ["name", "last_run"] as const;
+
 export function SuitesScreen() {
-  const known = useQuery({ queryKey: ["suites"], queryFn: suites, refetchInterval: 5000 });
+  const { sort: sorted, ...filter } = useSearch({ from: "/testsuites" });
+  const sort = sortOf(sorted, COLUMNS, { sortBy: "last_run", sortDirection: "desc" });
+  const known = usePages(["suites", filter, sort], (page) => suites({ ...filter, ...sort, ...page }));
+  const isFiltered = filter.query !== undefined;
   useTitle("Suites");
-  const search = useSearch({ from: "/testsuites" });
-  const shown = (known.data?.items ?? []).filter(({ spec }) =>
-    matches([spec.name, spec.id, spec.description], search.query),
-  );
   return (
     <>
-      <Header title="Suites" state={<span className="faint number">{known.data?.count}</span>} />
-      <Filters filters={[{ name: "query", label: "Filter suites", hint: "Filter suites" }]} search={search} />
+      <Header
+        title="Suites"
+        state={<span className="faint number">{known.count !== undefined && count(known.count)}</span>}
+      />
+      <Filters filters={[{ name: "query", label: "Filter suites", hint: "Filter suites" }]} search={filter} />
       {known.isPending && <Loading />}
       {known.isError && <Problem error={known.error} retry={() => known.refetch()} />}
-      {known.data?.count === 0 && (
+      {known.count === 0 && !isFiltered && (
         <Empty>
           <p>There are no suites yet. A suite runs tests in order and hands outputs on.</p>
           <Command text={`qualitytrace apply testsuite -f my-suite.yaml --server-url ${address("")}`} />
         </Empty>
       )}
-      {known.data !== undefined && known.data.count > 0 && (
+      {known.count !== undefined && (known.count > 0 || isFiltered) && (
         <div className="scroll">
-          <table className="list" aria-label="Suites">
+          <table className="list" aria-label="Suites" aria-busy={known.isPlaceholderData}>
             <thead>
               <tr>
-                <th>Suite</th>
+                <SortHead column="name" name="Suite" sort={sort} />
                 <th className="right">Steps</th>
                 <th className="right">Runs</th>
-                <th>Last run</th>
+                <SortHead column="last_run" name="Last run" sort={sort} first="desc" />
               </tr>
             </thead>
             <tbody>
-              {shown.map(({ spec }) => (
+              {known.items.map(({ spec }) => (
                 <tr key={spec.id}>
                   <th scope="row">
                     <Link to="/testsuite/$id" params={{ id: spec.id ?? "" }}>
@@ -61,7 +67,8 @@ export function SuitesScreen() {
               ))}
             </tbody>
           </table>
-          {shown.length === 0 && <p className="faint pad">No suite matches this filter.</p>}
+          {known.items.length === 0 && <p className="faint pad">No suite matches this filter.</p>}
+          <More name="More suites" pages={known} />
         </div>
       )}
     </>

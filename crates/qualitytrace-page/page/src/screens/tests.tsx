@@ -3,15 +3,31 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { address } from "../api/address";
-import { startRun, type TestSpec, tests } from "../api/requests";
+import { startRun, type TestSpec, tags, tests } from "../api/requests";
 import { count } from "../text/format";
 import { Icon, OUTCOMES, OutcomeGlyph, outcomeOf } from "../ui/glyphs";
 import { Ago, Command, Duration, Empty, Loading, Problem, useTitle } from "../ui/parts";
-import { Filters, matches } from "./filters";
+import { Filters } from "./filters";
 import { Header } from "./header";
 import { HistoryStrip } from "./history-strip";
+import { More, SortHead, sortOf, usePages } from "./pages";
 import { useMayChange } from "./shell";
 import { useStart, VariablesDialog } from "./start-run";
+
+const TRIGGERS = [
+  "http",
+  "grpc",
+  "graphql",
+  "kafka",
+  "traceid",
+  "exec",
+  "playwrightengine",
+  "cypress",
+  "playwright",
+  "artillery",
+  "k6",
+];
+const COLUMNS = ["name", "last_run"] as const;
 
 export function TestsScreen() {
   const search = useSearch({ from: "/tests" });
@@ -20,11 +36,13 @@ export function TestsScreen() {
   const start = useStart();
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [failure, setFailure] = useState<unknown>();
-  const known = useQuery({ queryKey: ["tests"], queryFn: () => tests(), refetchInterval: 5000 });
+  const sort = sortOf(search.sort, COLUMNS, { sortBy: "last_run", sortDirection: "desc" });
+  const { sort: _, ...filter } = search;
+  const isFiltered = Object.keys(filter).length > 0;
+  const known = usePages(["tests", filter, sort], (page) => tests({ ...filter, ...sort, ...page }));
+  const tagged = useQuery({ queryKey: ["tags"], queryFn: tags, staleTime: 10_000 });
+  const all = (tagged.data?.items ?? []).map((tag) => tag.name);
   useTitle("Tests");
-  const all = (known.data?.items ?? []).map((item) => item.spec);
-  const shown = all.filter((test) => isShown(test, search));
-  const triggers = [...new Set(all.map((test) => test.trigger?.type ?? ""))].filter(Boolean).sort();
   const runChosen = async () => {
     try {
       await Promise.all([...chosen].map((id) => startRun(id)));
@@ -37,7 +55,7 @@ export function TestsScreen() {
     <>
       <Header
         title="Tests"
-        state={<span className="faint number">{known.data && count(known.data.count)}</span>}
+        state={<span className="faint number">{known.count !== undefined && count(known.count)}</span>}
       >
         {mayChange && chosen.size > 0 && (
           <button type="button" aria-label="Run selected" onClick={runChosen}>
@@ -54,7 +72,10 @@ export function TestsScreen() {
         filters={[
           { name: "query", label: "Filter tests", hint: "Filter tests" },
           { name: "outcome", label: "Outcome", any: "any outcome", options: OUTCOMES },
-          { name: "trigger", label: "Trigger", any: "any trigger", options: triggers },
+          { name: "trigger", label: "Trigger", any: "any trigger", options: TRIGGERS },
+          ...(all.length > 0 || search.tag !== undefined
+            ? [{ name: "tag", label: "Tag", any: "any tag", options: withChosen(all, search.tag) } as const]
+            : []),
         ]}
         search={search}
       />
@@ -62,7 +83,7 @@ export function TestsScreen() {
       {start.problem !== undefined && <Problem error={start.problem} />}
       {known.isPending && <Loading />}
       {known.isError && <Problem error={known.error} retry={() => known.refetch()} />}
-      {known.data?.count === 0 && (
+      {known.count === 0 && !isFiltered && (
         <Empty>
           <p>There are no tests yet.</p>
           <Command text={`qualitytrace run my-test.yaml --server-url ${address("")}`} />
@@ -72,22 +93,22 @@ export function TestsScreen() {
           </p>
         </Empty>
       )}
-      {known.data !== undefined && known.data.count > 0 && (
+      {known.count !== undefined && (known.count > 0 || isFiltered) && (
         <div className="scroll">
-          <table className="list" aria-label="Tests">
+          <table className="list" aria-label="Tests" aria-busy={known.isPlaceholderData}>
             <thead>
               <tr>
                 <th className="narrow" aria-label="Select" />
-                <th>Test</th>
+                <SortHead column="name" name="Test" sort={sort} />
                 <th>Last 20</th>
                 <th className="right">Duration</th>
                 <th className="right">Flaky</th>
-                <th>Last run</th>
+                <SortHead column="last_run" name="Last run" sort={sort} first="desc" />
                 <th className="narrow" aria-label="Actions" />
               </tr>
             </thead>
             <tbody>
-              {shown.map((test) => (
+              {known.items.map(({ spec: test }) => (
                 <Row
                   key={test.id}
                   test={test}
@@ -103,7 +124,8 @@ export function TestsScreen() {
               ))}
             </tbody>
           </table>
-          {shown.length === 0 && <p className="faint pad">No test matches these filters.</p>}
+          {known.items.length === 0 && <p className="faint pad">No test matches these filters.</p>}
+          <More name="More tests" pages={known} />
         </div>
       )}
       <VariablesDialog start={start} />
@@ -111,13 +133,9 @@ export function TestsScreen() {
   );
 }
 
-function isShown(test: TestSpec, search: { query?: string; outcome?: string; trigger?: string }): boolean {
-  const last = test.summary?.lastRun?.outcome ?? undefined;
-  return (
-    matches([test.name, test.id, test.description], search.query) &&
-    (search.outcome === undefined || last === search.outcome) &&
-    (search.trigger === undefined || test.trigger?.type === search.trigger)
-  );
+/** The choices of a filter, with the chosen one even if it is gone. */
+function withChosen(all: readonly string[], chosen: string | undefined): readonly string[] {
+  return chosen === undefined || all.includes(chosen) ? all : [...all, chosen];
 }
 
 function Row(props: {

@@ -1,5 +1,7 @@
 /** Two variable sets beside each other. */
+import { useQuery } from "@tanstack/react-query";
 import type { Shape } from "../api/client";
+import { variableSet } from "../api/requests";
 import { counted, shown } from "../text/format";
 import { useSearchChange } from "./search";
 
@@ -19,7 +21,9 @@ export function difference(a: Value | undefined, b: Value | undefined): Differen
 export function VariableComparison(props: { sets: VariableSet[]; search: { a?: string; b?: string } }) {
   const { sets, search } = props;
   const change = useSearchChange();
-  const [a, b] = [search.a, search.b].map((id) => sets.find((set) => set.id === id));
+  const a = useSet(search.a, sets);
+  const b = useSet(search.b, sets);
+  const chosen = [a, b].filter((set) => set !== undefined && !sets.some(({ id }) => id === set.id));
   const choose = (name: "a" | "b", label: string) => (
     <select
       aria-label={label}
@@ -27,9 +31,9 @@ export function VariableComparison(props: { sets: VariableSet[]; search: { a?: s
       onChange={(event) => change({ [name]: event.target.value || undefined }, false)}
     >
       <option value="">{name === "a" ? "compare a set …" : "… with another"}</option>
-      {sets.map((set) => (
-        <option key={set.id} value={set.id}>
-          {set.name}
+      {[...sets, ...chosen].map((set) => (
+        <option key={set?.id} value={set?.id}>
+          {set?.name}
         </option>
       ))}
     </select>
@@ -43,6 +47,17 @@ export function VariableComparison(props: { sets: VariableSet[]; search: { a?: s
       {a !== undefined && b !== undefined && <Table a={a} b={b} />}
     </>
   );
+}
+
+/** The set with this id: one that is shown, or else from the server. */
+function useSet(id: string | undefined, sets: VariableSet[]): VariableSet | undefined {
+  const shown = sets.find((set) => set.id === id);
+  const asked = useQuery({
+    queryKey: ["variable set", id],
+    queryFn: () => variableSet(id ?? ""),
+    enabled: id !== undefined && shown === undefined,
+  });
+  return shown ?? (id === undefined ? undefined : asked.data?.spec);
 }
 
 function Table({ a, b }: { a: VariableSet; b: VariableSet }) {

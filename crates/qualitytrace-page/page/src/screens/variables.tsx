@@ -10,7 +10,9 @@ import { Command, Empty, Loading, Problem, useTitle } from "../ui/parts";
 import { SaveProblem } from "./conflict";
 import { DefinitionEditor } from "./definition-editor";
 import { useEdited } from "./edited";
+import { Filters } from "./filters";
 import { Header } from "./header";
+import { More, usePages } from "./pages";
 import { Dialog, useMayChange } from "./shell";
 import { useUnsavedGuard } from "./unsaved";
 import { VariableComparison } from "./variable-comparison";
@@ -25,10 +27,11 @@ spec:
 const NEW = { text: TEMPLATE };
 
 export function VariablesScreen() {
-  const known = useQuery({ queryKey: ["variable sets"], queryFn: variableSets });
+  const search = useSearch({ from: "/variablesets" });
+  const { query } = search;
+  const known = usePages(["variable sets", query], (page) => variableSets({ query, ...page }));
   const mayChange = useMayChange();
   const [edited, setEdited] = useState<string | null>();
-  const search = useSearch({ from: "/variablesets" });
   useTitle("Variables");
   return (
     <>
@@ -41,17 +44,23 @@ export function VariablesScreen() {
       </Header>
       {known.isPending && <Loading />}
       {known.isError && <Problem error={known.error} retry={() => known.refetch()} />}
-      {known.data?.count === 0 && (
+      {known.count === 0 && query === undefined && (
         <Empty>
           <p>There are no variable sets yet. Tests refer to their values as ${"{var:NAME}"}.</p>
           <Command text={`qualitytrace apply variableset -f staging.yaml --server-url ${address("")}`} />
         </Empty>
       )}
-      {known.data !== undefined && known.data.count > 1 && (
-        <VariableComparison sets={known.data.items.map(({ spec }) => spec)} search={search} />
+      {(query !== undefined || (known.count ?? 0) > 1) && (
+        <Filters filters={[{ name: "query", label: "Filter sets", hint: "Filter sets" }]} search={search} />
+      )}
+      {(known.count ?? 0) > 1 && (
+        <VariableComparison sets={known.items.map(({ spec }) => spec)} search={search} />
       )}
       <div className="scroll sections">
-        {(known.data?.items ?? []).map(({ spec }) => (
+        {query !== undefined && known.count === 0 && (
+          <p className="faint pad">No variable set matches this filter.</p>
+        )}
+        {known.items.map(({ spec }) => (
           <section key={spec.id}>
             <h2>
               {spec.name} <span className="faint">{counted(spec.values?.length ?? 0, "value")}</span>
@@ -76,6 +85,7 @@ export function VariablesScreen() {
             </table>
           </section>
         ))}
+        <More name="More sets" pages={known} />
       </div>
       {edited !== undefined && <Editor id={edited ?? undefined} onClose={() => setEdited(undefined)} />}
     </>

@@ -122,7 +122,15 @@ impl Operation {
 
     /// Marks a paginated list of resources of this kind.
     pub(crate) fn listing(self, kind: Kind) -> Self {
-        Self { lists: Some(kind), ..self }.asking(&["take", "skip", "query", "sortBy", "sortDirection"])
+        // What only some kinds can be filtered by comes last.
+        const ALL: &[&str] =
+            &["take", "skip", "query", "sortBy", "sortDirection", "tag", "outcome", "trigger"];
+        let count = match kind {
+            Kind::Test => ALL.len(),
+            Kind::TestSuite => ALL.len() - 2,
+            _ => ALL.len() - 3,
+        };
+        Self { lists: Some(kind), ..self }.asking(&ALL[..count])
     }
 
     /// Marks a route that takes the version that it expects to replace.

@@ -7,10 +7,12 @@ use std::collections::HashMap;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use serde_json::{Map, Value};
-use sqlx::any::AnyRow;
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
+use super::events::{StoredEvent, insert_events};
 use super::runs::RUNS;
 use super::trace_queries::placeholders;
 use super::{Error, Store, failed};
@@ -131,7 +133,7 @@ impl Store {
              WHERE {}",
             RUNS.owned([6, 7, 8])
         );
-        sqlx::query(AssertSqlSafe(text))
+        let change = sqlx::query(AssertSqlSafe(text))
             .bind(result.outcome)
             .bind(signed(result.passed))
             .bind(signed(result.failed))
@@ -139,11 +141,9 @@ impl Store {
             .bind(duration.map_or(-1, signed))
             .bind(test)
             .bind(signed(number))
-            .bind(owner)
-            .execute(&self.write)
-            .await
-            .map_err(failed("store the result of a run"))?;
-        Ok(())
+            .bind(owner);
+        let changed = self.change_outcome(change, (test, number), result.outcome, &[]).await;
+        changed.map(drop).map_err(failed("store the result of a run"))
     }
 
     /// Stores another outcome of a run of this owner, because its analysis changed.
@@ -155,15 +155,34 @@ impl Store {
         outcome: &str,
     ) -> Result<(), Error> {
         let text = format!("UPDATE runs SET outcome = $1 WHERE {}", RUNS.owned([2, 3, 4]));
-        sqlx::query(AssertSqlSafe(text))
+        let change =
+            sqlx::query(AssertSqlSafe(text)).bind(outcome).bind(test).bind(signed(number)).bind(owner);
+        let changed = self.change_outcome(change, (test, number), outcome, &[]).await;
+        changed.map(drop).map_err(failed("store the outcome of a run"))
+    }
+
+    /// Changes a run that has this outcome from now on, and appends events. `false` when the change finds no such run;
+    /// nothing is written then.
+    pub(super) async fn change_outcome(
+        &self,
+        change: Query<'_, sqlx::Any, AnyArguments>,
+        (test, number): (&str, u64),
+        outcome: &str,
+        events: &[StoredEvent],
+    ) -> Result<bool, sqlx::Error> {
+        let mut transaction = self.writers.begin().await?;
+        if change.execute(&mut *transaction).await?.rows_affected() == 0 {
+            return Ok(false);
+        }
+        insert_events(&mut transaction, RUNS, (test, number), events).await?;
+        sqlx::query("UPDATE run_numbers SET ended = $1, outcome = $2 WHERE test_id = $3 AND ended <= $1")
+            .bind(signed(number))
             .bind(outcome)
             .bind(test)
-            .bind(signed(number))
-            .bind(owner)
-            .execute(&self.write)
-            .await
-            .map_err(failed("store the outcome of a run"))?;
-        Ok(())
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(true)
     }
 
     /// Returns the latest runs of each of these tests, newest first, in the order of the tests.

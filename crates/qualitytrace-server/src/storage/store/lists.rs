@@ -1,11 +1,13 @@
 //! Paginated lists of resources, read by index.
 
 use qualitytrace_core::definition::Kind;
-use sqlx::any::AnyRow;
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
 use super::definitions::StoredResource;
+use super::facets::Facet;
 use super::{Error, Store, failed};
 
 /// A page of resources.
@@ -26,6 +28,12 @@ pub struct Listing<'a> {
     pub tenant: &'a str,
     /// Part of a name or description, case-insensitive; `%` matches anything.
     pub query: &'a str,
+    /// The outcome of the latest run of a test that has ended; `None` for any.
+    pub outcome: Option<&'a str>,
+    /// The type of the trigger; `None` for any.
+    pub trigger: Option<&'a str>,
+    /// One of the tags; `None` for any.
+    pub tag: Option<&'a str>,
     /// The sort column.
     pub order: Order,
     /// Whether the order is ascending.
@@ -77,19 +85,14 @@ impl Store {
         listing: &Listing<'_>,
     ) -> Result<(u64, Vec<(Kind, StoredResource)>), Error> {
         let failed = failed("list definitions");
-        let pattern = pattern(listing.query);
         let ids = each(kinds, &|kind| {
-            format!("SELECT id FROM resources WHERE kind = '{kind}' AND {}", condition(listing))
+            format!("SELECT id FROM resources WHERE kind = '{kind}' AND {}", condition(kind, listing))
         });
-        let count = format!("SELECT COUNT(*) FROM ({ids}) AS listed");
-        let count = sqlx::query_scalar(AssertSqlSafe(count)).bind(listing.tenant).bind(&pattern);
-        let page = sqlx::query(AssertSqlSafe(page_text(kinds, listing)))
-            .bind(listing.tenant)
-            .bind(&pattern)
-            .bind(signed(listing.take))
-            .bind(signed(listing.skip));
+        let count = filtered(format!("SELECT COUNT(*) AS listed FROM ({ids}) AS ids"), listing);
+        let page = on_page(page_text(kinds, listing), listing);
         let both = tokio::try_join!(count.fetch_one(&self.read), page.fetch_all(&self.read));
-        let (count, rows): (i64, _) = both.map_err(&failed)?;
+        let (count, rows) = both.map_err(&failed)?;
+        let count: i64 = count.try_get("listed").map_err(&failed)?;
         let item = |row: &AnyRow| {
             let word: String = row.try_get("kind").map_err(&failed)?;
             let kind = kinds.iter().copied().find(|kind| kind.as_str() == word).unwrap_or(listing.kind);
@@ -99,36 +102,64 @@ impl Store {
     }
 }
 
-/// The SQL of one page, with the parameters tenant, pattern, take and skip. No user input becomes part of it.
+/// A statement with the parameters of [`condition`].
+fn filtered(text: String, listing: &Listing<'_>) -> Query<'static, sqlx::Any, AnyArguments> {
+    // No user input becomes part of it.
+    let query = sqlx::query(AssertSqlSafe(text)).bind(listing.tenant.to_owned()).bind(pattern(listing.query));
+    [listing.outcome, listing.trigger, listing.tag]
+        .into_iter()
+        .fold(query, |query, value| query.bind(value.unwrap_or_default().to_owned()))
+}
+
+/// A statement with the parameters of [`page_text`].
+pub(super) fn on_page(text: String, listing: &Listing<'_>) -> Query<'static, sqlx::Any, AnyArguments> {
+    filtered(text, listing).bind(signed(listing.take)).bind(signed(listing.skip))
+}
+
+/// The SQL of one page, with the parameters of [`condition`], take and skip.
 pub(super) fn page_text(kinds: &[Kind], listing: &Listing<'_>) -> String {
     let (column, direction) = (listing.order.column(), if listing.ascending { "ASC" } else { "DESC" });
     let order = format!("ORDER BY place {direction}, id {direction} LIMIT");
     let one = |kind: &str| {
         let columns = format!("kind, id, version, created, spec, {column} AS place");
-        format!("SELECT {columns} FROM resources WHERE kind = '{kind}' AND {}", condition(listing))
+        format!("SELECT {columns} FROM resources WHERE kind = '{kind}' AND {}", condition(kind, listing))
     };
     // With several kinds, each one reads by its index at most as many rows as the page can need.
     let all = match kinds {
         [kind] => one(kind.as_str()),
-        _ => each(kinds, &|kind| format!("SELECT * FROM ({} {order} $3 + $4) AS {kind}", one(kind))),
+        _ => each(kinds, &|kind| format!("SELECT * FROM ({} {order} $6 + $7) AS {kind}", one(kind))),
     };
-    format!("{all} {order} $3 OFFSET $4")
+    format!("{all} {order} $6 OFFSET $7")
 }
 
 fn each(kinds: &[Kind], of: &dyn Fn(&str) -> String) -> String {
     kinds.iter().map(|kind| of(kind.as_str())).collect::<Vec<_>>().join(" UNION ALL ")
 }
 
-const fn condition(listing: &Listing<'_>) -> &'static str {
-    if listing.query.is_empty() {
-        "tenant = $1 AND $2 = $2"
-    } else {
-        r"tenant = $1 AND (name LIKE $2 ESCAPE '\' OR description LIKE $2 ESCAPE '\')"
-    }
+/// The filter of a list, with the parameters tenant, pattern, outcome, trigger and tag.
+fn condition(kind: &str, listing: &Listing<'_>) -> String {
+    let search = r"(name LIKE $2 ESCAPE '\' OR description LIKE $2 ESCAPE '\')";
+    // Only tests have outcomes and triggers: in a list with suites, these are left out.
+    let of_tests =
+        |part: String, at: usize| if kind == Kind::Test.as_str() { part } else { format!("${at} <> ${at}") };
+    let ended = "id IN (SELECT test_id FROM run_numbers WHERE outcome = $3)".to_owned();
+    let facet = |facet: Facet, at: usize| {
+        let facet = facet.as_str();
+        format!("id IN (SELECT id FROM facets WHERE kind = '{kind}' AND facet = '{facet}' AND value = ${at})")
+    };
+    let parts = [
+        (!listing.query.is_empty()).then(|| search.to_owned()),
+        listing.outcome.map(|_| of_tests(ended, 3)),
+        listing.trigger.map(|_| of_tests(facet(Facet::Trigger, 4), 4)),
+        listing.tag.map(|_| facet(Facet::Tag, 5)),
+    ];
+    // PostgreSQL wants to know the type of every parameter.
+    let parts = (2..).zip(parts).map(|(at, part)| part.unwrap_or_else(|| format!("${at} = ${at}")));
+    parts.fold("tenant = $1".to_owned(), |all, part| format!("{all} AND {part}"))
 }
 
 /// The `LIKE` pattern of a search: any text before, after and in place of spaces.
-pub(super) fn pattern(query: &str) -> String {
+fn pattern(query: &str) -> String {
     let query = query.to_lowercase().replace('\\', r"\\").replace(' ', "%");
     format!("%{query}%")
 }

@@ -13,7 +13,7 @@ macro_rules! embedded {
 }
 
 /// The name and the SQL text of each migration. What was released is never changed: databases keep its checksum.
-const MIGRATIONS: [(&str, &str); 7] = embedded![
+const MIGRATIONS: [(&str, &str); 8] = embedded![
     "0001_traces_tests_runs",
     "0002_removals_and_counts",
     "0003_secret_outputs",
@@ -21,6 +21,7 @@ const MIGRATIONS: [(&str, &str); 7] = embedded![
     "0005_clients_and_audit",
     "0006_outcomes_of_runs",
     "0007_retired_numbers",
+    "0008_filters_of_lists",
 ];
 
 /// All migrations, in order.

@@ -422,7 +422,7 @@ impl Store {
             .bind(test)
             .bind(signed(number))
             .bind(owner);
-        let changed = self.change_with_events(change, RUNS, (test, number), &end.events).await;
+        let changed = self.change_outcome(change, (test, number), end.result.outcome, &end.events).await;
         changed.map_err(failed("end a run"))
     }
 

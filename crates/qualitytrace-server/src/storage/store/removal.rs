@@ -203,6 +203,14 @@ async fn count_off(
     sqlx::query(AssertSqlSafe(text)).bind(of).execute(&mut **transaction).await?;
     let text = format!("UPDATE {numbers} SET stored = stored - $1 WHERE {id} = $2");
     sqlx::query(AssertSqlSafe(text)).bind(gone).bind(of).execute(&mut **transaction).await?;
+    if kind == Kind::Test {
+        let ended = "SELECT MAX(number) FROM runs WHERE test_id = $1 AND outcome <> ''";
+        let outcome = format!("SELECT outcome FROM runs WHERE test_id = $1 AND number = ({ended})");
+        let text = format!(
+            "UPDATE run_numbers SET ended = COALESCE(({ended}), 0), outcome = COALESCE(({outcome}), '') WHERE test_id = $1"
+        );
+        sqlx::query(AssertSqlSafe(text)).bind(of).execute(&mut **transaction).await?;
+    }
     Ok(())
 }
 

@@ -238,14 +238,8 @@ impl Store {
         let page = super::lists::page_text(kinds, listing);
         let text =
             format!("SELECT CAST(COALESCE(SUM(octet_length(spec)), 0) AS BIGINT) FROM ({page}) AS page");
-        let bytes: i64 = sqlx::query_scalar(AssertSqlSafe(text))
-            .bind(listing.tenant.to_owned())
-            .bind(super::lists::pattern(listing.query))
-            .bind(signed(listing.take))
-            .bind(signed(listing.skip))
-            .fetch_one(&self.read)
-            .await
-            .map_err(failed("measure definitions"))?;
+        let measured = super::lists::on_page(text, listing).fetch_one(&self.read).await;
+        let bytes: i64 = measured.and_then(|row| row.try_get(0)).map_err(failed("measure definitions"))?;
         Ok(unsigned(bytes))
     }
 }

@@ -8,7 +8,7 @@ use qualitytrace_core::time::Timestamp;
 use sqlx::{Any, Transaction};
 
 use super::chunks::signed;
-use super::{Error, Store, StoredResource, failed};
+use super::{Error, Store, StoredResource, facets, failed};
 
 /// The id of resources that exist once per server.
 pub const CURRENT: &str = "current";
@@ -262,6 +262,9 @@ impl Store {
             return Ok(None);
         }
         insert_text(transaction, new, 1, &text).await?;
+        facets::replace(transaction, new.kind, &new.id, &new.spec)
+            .await
+            .map_err(failed("store a definition"))?;
         Ok(Some(StoredResource { id: new.id.clone(), version: 1, created: now, spec: new.spec.clone() }))
     }
 
@@ -289,6 +292,9 @@ impl Store {
         .await
         .map_err(failed("store a definition"))?;
         insert_text(transaction, new, version, &text).await?;
+        facets::replace(transaction, new.kind, &new.id, &new.spec)
+            .await
+            .map_err(failed("store a definition"))?;
         Ok(StoredResource { version, spec: new.spec.clone(), ..known })
     }
 

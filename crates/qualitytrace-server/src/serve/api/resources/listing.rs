@@ -5,8 +5,10 @@ use serde::Deserialize;
 
 use crate::serve::api::error::ApiError;
 use crate::serve::api::run_error::{RunApiError, count};
+use crate::serve::api::runs::all_runs::OUTCOMES;
 use crate::serve::api::tenant::Tenant;
 use crate::storage::store::{Listing, Order};
+use crate::wire::series::Outcome;
 
 /// The default page size.
 const TAKE: u64 = 20;
@@ -20,6 +22,9 @@ pub(in crate::serve::api) struct Parameters {
     take: String,
     skip: String,
     query: String,
+    outcome: String,
+    trigger: String,
+    tag: String,
     #[serde(rename = "sortBy")]
     sort_by: String,
     #[serde(rename = "sortDirection")]
@@ -37,6 +42,18 @@ impl Parameters {
         let order = order(kind, &self.sort_by).ok_or_else(|| {
             ApiError::bad_request(format!("cannot process request: invalid sort field: {}", self.sort_by))
         })?;
+        for (name, filter, kinds) in [
+            ("outcome", &self.outcome, &[Kind::Test][..]),
+            ("trigger", &self.trigger, &[Kind::Test]),
+            ("tag", &self.tag, &[Kind::Test, Kind::TestSuite]),
+        ] {
+            if !filter.is_empty() && !kinds.contains(&kind) {
+                let kind = kind.as_str();
+                return Err(ApiError::bad_request(format!(
+                    "cannot process request: {kind} has no {name} to filter by"
+                )));
+            }
+        }
         self.page(kind, tenant, order, (take, skip))
     }
 
@@ -58,18 +75,37 @@ impl Parameters {
         order: Order,
         (take, skip): (u64, u64),
     ) -> Result<Listing<'a>, ApiError> {
-        if self.query.contains('\0') {
-            return Err(ApiError::bad_request("cannot process request: query holds the character U+0000"));
+        for (name, text) in [("query", &self.query), ("trigger", &self.trigger), ("tag", &self.tag)] {
+            if text.contains('\0') {
+                let problem = format!("cannot process request: {name} holds the character U+0000");
+                return Err(ApiError::bad_request(problem));
+            }
         }
+        let filter = |text: &'a str| Some(text).filter(|text| !text.is_empty());
         Ok(Listing {
             kind,
             tenant: tenant.as_str(),
             query: &self.query,
+            outcome: outcome(&self.outcome)?,
+            trigger: filter(&self.trigger),
+            tag: filter(&self.tag),
             order,
             ascending: self.sort_direction.eq_ignore_ascii_case("asc"),
             take: if take == 0 { TAKE } else { take.min(MOST) },
             skip,
         })
+    }
+}
+
+/// The outcome of a latest run that has ended.
+fn outcome(text: &str) -> Result<Option<&'static str>, ApiError> {
+    let known = OUTCOMES.map(Outcome::as_str);
+    match known.into_iter().find(|known| *known == text) {
+        None if !text.is_empty() => Err(ApiError::bad_request(format!(
+            "cannot process request: outcome is `{text}`; it is one of {}",
+            known.join(", ")
+        ))),
+        outcome => Ok(outcome),
     }
 }
 

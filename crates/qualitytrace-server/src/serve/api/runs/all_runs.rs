@@ -25,7 +25,7 @@ const TAKE: u64 = 20;
 const MOST: u64 = 200;
 
 /// The outcomes of runs that can be filtered by; a run that has not ended has none.
-const OUTCOMES: [Outcome; 5] =
+pub(in crate::serve::api) const OUTCOMES: [Outcome; 5] =
     [Outcome::Passed, Outcome::Failed, Outcome::Inconclusive, Outcome::Broken, Outcome::Stopped];
 
 /// The word for runs that have not ended.
