@@ -16,6 +16,7 @@ import { CompareScreen } from "./screens/compare";
 import { setConnected } from "./screens/connection";
 import { FirstMinutes } from "./screens/first-minutes";
 import { Header } from "./screens/header";
+import { HomeScreen } from "./screens/home";
 import { LoginScreen } from "./screens/login";
 import { RunScreen } from "./screens/run";
 import { RunLinkScreen } from "./screens/run-link";
@@ -78,7 +79,7 @@ const leads = (path: string, to: string) =>
   } as never);
 
 const routes = [
-  leads("/", "/tests"),
+  at("/", HomeScreen),
   at("/tests", TestsScreen, texts("query", "outcome", "trigger", "tag", "sort")),
   at("/test/create", CreateScreen, texts("trace", "span", "from")),
   at("/test/create/$type", CreateScreen, texts("trace", "span", "from")),
@@ -114,10 +115,29 @@ function NothingHere() {
   );
 }
 
+/** A screen that cannot be shown, inside of what surrounds every screen. */
+function BrokenScreen({ error }: { error: unknown }) {
+  const message = error instanceof Error ? error.message : String(error);
+  // The browser's words for a part of the page that the server no longer has.
+  const isOutdated = /dynamically imported module|module script|preload/i.test(message);
+  return (
+    <>
+      <Header title={isOutdated ? "A new version is running" : "This screen does not work"} />
+      <div className="problem" role="alert">
+        <p>{isOutdated ? "The server was updated while this page was open." : message}</p>
+        <button type="button" onClick={() => window.location.reload()}>
+          Reload
+        </button>
+      </div>
+    </>
+  );
+}
+
 const router = createRouter({
   routeTree: root.addChildren(routes as never) as unknown as AnyRoute,
   basepath: basePath || "/",
   defaultPreload: false,
+  defaultErrorComponent: BrokenScreen,
   scrollRestoration: false,
   // Values of search parameters are texts, as Tracetest writes them.
   parseSearch: (search) => Object.fromEntries(new URLSearchParams(search)),

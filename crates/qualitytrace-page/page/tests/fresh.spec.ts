@@ -261,7 +261,6 @@ const SCREENS = [
 ];
 
 test("no screen keeps anybody out, in either theme", async ({ shop, demo }) => {
-  test.setTimeout(120_000);
   const found: string[] = [];
   for (const path of SCREENS) {
     await shop.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });

@@ -58,7 +58,6 @@ async function runByLink(page: Page, server: Server, test: string, trace: string
 test("a server that dies in mid-run is told, nothing typed is lost, and the run goes on without a gap", async ({
   page,
 }) => {
-  test.setTimeout(60_000);
   const folder = mkdtempSync(join(tmpdir(), "qualitytrace-page-"));
   const [port, database] = [await freePort(), `sqlite://${join(folder, "page.db")}`];
   let server = await serveAt(port, database);
@@ -78,7 +77,7 @@ test("a server that dies in mid-run is told, nothing typed is lost, and the run 
     await expect(page.getByRole("row", { name: /^POST \/order/ })).toBeVisible();
     await page.getByRole("searchbox", { name: "Find spans" }).pressSequentially(" now");
     server = await serveAt(port, database);
-    await expect(bar).toBeHidden({ timeout: 15_000 });
+    await expect(bar).toBeHidden();
     await expect(page.getByRole("searchbox", { name: "Find spans" })).toHaveValue("order now");
     await server.send([{ traceId, spanId: "b".repeat(16), parentSpanId: "a".repeat(16), name: "charge" }]);
     const state = page.getByRole("status", { name: "Run state" });
@@ -107,7 +106,7 @@ test("spans after the verdict correct it, and the correction is shown as one", a
     await page.getByRole("button", { name: "Judge now" }).click();
     await expect(state).toContainText(/Failed|Inconclusive/);
     await server.send([{ traceId, spanId: "b".repeat(16), parentSpanId: "a".repeat(16), name: "charge" }]);
-    await expect(state).toContainText("Passed", { timeout: 12_000 });
+    await expect(state).toContainText("Passed");
     await expect(page.getByText("arrived after the verdict")).toContainText(
       /Corrected: 1 span.*made it Passed/,
     );

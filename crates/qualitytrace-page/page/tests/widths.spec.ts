@@ -24,7 +24,6 @@ const excess = (page: Page) =>
   page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 
 test("no screen scrolls sideways", async ({ shop, demo }) => {
-  test.setTimeout(180_000);
   for (const [path, shown] of SCREENS) {
     await shop.goto(`${demo.url}${path}`);
     await expect(shop.locator(shown).first(), path).toBeVisible();

@@ -4,7 +4,7 @@ import type { Shape } from "../api/client";
 import { dryRun, dryRunLast, type Source } from "../api/requests";
 import { counted, shown } from "../text/format";
 import { OutcomeGlyph, outcomeOf } from "../ui/glyphs";
-import { useSettled } from "../ui/parts";
+import { onArrowKeys, useSettled } from "../ui/parts";
 import { COUNT, type DraftState, type Editing, type Line, lineOf, trialOf } from "./draft-state";
 import { LanguageInput } from "./language-input";
 
@@ -50,7 +50,7 @@ export function Editor({ draft, editing }: { draft: DraftState; editing: Editing
           </button>
         ))}
         <span className="grow" />
-        <span className="segments" role="radiogroup" aria-label="As">
+        <span className="segments" role="radiogroup" aria-label="As" onKeyDown={onArrowKeys}>
           {(["spec", "output"] as const).map((as) => (
             <button
               key={as}

@@ -12,6 +12,7 @@ import {
   type TestSpec,
   type Trial,
 } from "../api/requests";
+import { useKept, usePassing } from "../ui/parts";
 import type { AssertTarget } from "./span-panel";
 
 /** One change of a draft. */
@@ -59,10 +60,10 @@ export const COUNT = "attr:tracetest.selected_spans.count";
 
 /** A draft of a run that had a version of a test, which may have newer ones. */
 export function useDraft(source: Source, test: TestSpec | undefined, ofRun: number | undefined): DraftState {
-  const [lines, setLines] = useState<Line[]>([]);
+  const [lines, setLines] = useKept<Line[]>(`draft ${source.kind === "run" ? source.test : source.id}`, []);
   const [editing, setEditing] = useState<Editing>();
   const [problem, setProblem] = useState<unknown>();
-  const [saved, setSaved] = useState<string>();
+  const [saved, setSaved] = usePassing<string>();
   const client = useQueryClient();
   const id = test?.id;
   const version = test?.version ?? undefined;
@@ -76,7 +77,7 @@ export function useDraft(source: Source, test: TestSpec | undefined, ofRun: numb
           : describe(source, target.spanId, target.attribute);
       described.then((description) => setEditing(begun(target, description))).catch(setProblem);
     },
-    [source],
+    [source, setSaved],
   );
   const attempt = async <T>(
     work: (id: string, version: number, changes: Change[]) => Promise<T>,

@@ -4,8 +4,8 @@ import { Icon } from "../ui/glyphs";
 import { Copy, Problem } from "../ui/parts";
 import { Editor, Tried } from "./draft-editor";
 import { type DraftState, type Line, yaml } from "./draft-state";
+import { useMayChange } from "./may-change";
 import { download } from "./share";
-import { useMayChange } from "./shell";
 import { useUnsavedGuard } from "./unsaved";
 
 export function Draft({ draft }: { draft: DraftState }) {
@@ -13,7 +13,11 @@ export function Draft({ draft }: { draft: DraftState }) {
   const mayChange = useMayChange();
   const isUnsaved = lines.length > 0;
   // The tabs of a run share its draft.
-  useUnsavedGuard(isUnsaved, "The draft is not saved. Leave it?", (at) => at.pathname.split("/run/")[0]);
+  useUnsavedGuard(
+    isUnsaved || editing !== undefined,
+    "The draft is not saved. Leave it?",
+    (at) => at.pathname.split("/run/")[0],
+  );
   const patch = async () => {
     const diff = await draft.patch();
     if (diff !== undefined) download(`${draft.test ?? "test"}.patch`, "text/x-patch", diff);

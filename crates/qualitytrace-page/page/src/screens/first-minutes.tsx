@@ -5,8 +5,9 @@ import { useEffect, useState } from "react";
 import { info } from "../api/requests";
 import { follow } from "../api/stream";
 import { OutcomeGlyph } from "../ui/glyphs";
-import { Command, useTitle } from "../ui/parts";
+import { Command, onArrowKeys, useTitle } from "../ui/parts";
 import { Header } from "./header";
+import { FileButton, FileProblems, useTraceFiles } from "./trace-files";
 
 const LANGUAGES: Record<string, (endpoint: string) => string[]> = {
   Environment: (endpoint) => [`OTEL_EXPORTER_OTLP_ENDPOINT=${endpoint}`, "OTEL_BSP_SCHEDULE_DELAY=100"],
@@ -48,6 +49,7 @@ export function FirstMinutes() {
       ),
     [navigate],
   );
+  const files = useTraceFiles();
   const otlp = about.data?.otlp;
   const endpoint = otlp?.endpoint ?? (otlp?.http ? `http://${otlp.http}` : "");
   const ports = [
@@ -58,8 +60,11 @@ export function FirstMinutes() {
   const lines = LANGUAGES[language]?.(endpoint) ?? [];
   return (
     <>
-      <Header title="Send a trace" />
-      <div className="first pad">
+      <Header title="Send a trace">
+        <FileButton files={files} />
+      </Header>
+      <div className="first pad drop" {...files.target}>
+        <FileProblems files={files} />
         <output aria-label="Waiting for the first span" className="waiting">
           <OutcomeGlyph outcome="running" label="waiting" /> Waiting for the first span
           <span className="faint"> · listening on {ports.filter(Boolean).join(", ")}</span>
@@ -74,7 +79,7 @@ export function FirstMinutes() {
             Senders need a token: set OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer TOKEN".
           </p>
         )}
-        <div className="tabs" role="tablist" aria-label="Language">
+        <div className="tabs" role="tablist" aria-label="Language" onKeyDown={onArrowKeys}>
           {Object.keys(LANGUAGES).map((name) => (
             <button
               key={name}
@@ -92,7 +97,8 @@ export function FirstMinutes() {
         ) : (
           lines.map((line) => <Command key={line} text={line} />)
         )}
-        <p className="faint">or a shop of five services with its tests:</p>
+        <p className="faint">or drop a file of traces here (OTLP, Jaeger or Zipkin),</p>
+        <p className="faint">or look at a shop of five services with its tests:</p>
         <Command text="qualitytrace demo --keep" />
       </div>
     </>

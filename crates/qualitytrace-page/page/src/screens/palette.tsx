@@ -4,7 +4,8 @@ import { useNavigate } from "@tanstack/react-router";
 import { useDeferredValue, useId, useState } from "react";
 import { findSuites, findTests } from "../api/requests";
 import { chooseTheme } from "../ui/theme";
-import { Dialog, useMayChange } from "./shell";
+import { Dialog } from "./dialog";
+import { useMayChange } from "./may-change";
 
 interface Entry {
   key: string;

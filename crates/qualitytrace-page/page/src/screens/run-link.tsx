@@ -6,7 +6,7 @@ import { shown } from "../text/format";
 import { Icon } from "../ui/glyphs";
 import { Loading, Problem, useTitle } from "../ui/parts";
 import { Header } from "./header";
-import { useMayChange } from "./shell";
+import { useMayChange } from "./may-change";
 import { useStart, VariablesDialog } from "./start-run";
 
 declare module "@tanstack/react-router" {

@@ -6,17 +6,17 @@ import type { Shape } from "../api/client";
 import { judgeNow, run as runOf, stopRun, test as testOf } from "../api/requests";
 import { counted, duration } from "../text/format";
 import { Icon, OutcomeWord, outcomeOf, WORDS } from "../ui/glyphs";
-import { Problem, useNow, useTitle } from "../ui/parts";
+import { onArrowKeys, Problem, useNow, useTitle } from "../ui/parts";
 import { Draft } from "./draft";
 import { useDraft } from "./draft-state";
 import { Header } from "./header";
 import { type Live, settled, useLive } from "./live";
 import { again } from "./manner";
+import { useMayChange } from "./may-change";
 import { type Gates, gateNotes } from "./outcome";
 import { Owed } from "./owed";
 import { AutomateTab, EventsTab, TriggerTab } from "./run-tabs";
 import { useSearchChange } from "./search";
-import { useMayChange } from "./shell";
 import { useStart, VariablesDialog } from "./start-run";
 import { TraceView } from "./trace-view";
 import { VerdictTab } from "./verdict";
@@ -85,7 +85,7 @@ export function RunScreen() {
       >
         <Actions id={id} run={number} name={name} live={live} about={about.data} />
       </Header>
-      <div className="tabs" role="tablist" aria-label="Run">
+      <div className="tabs" role="tablist" aria-label="Run" onKeyDown={onArrowKeys}>
         {TABS.map((one) => (
           <Link
             key={one}

@@ -5,12 +5,12 @@ import { useState } from "react";
 import type { Shape } from "../api/client";
 import { current, type Single, store, testConnection } from "../api/requests";
 import { type Outcome, OutcomeWord } from "../ui/glyphs";
-import { Loading, Problem, useTitle } from "../ui/parts";
+import { Loading, onArrowKeys, Problem, useTitle } from "../ui/parts";
 import { SaveProblem } from "./conflict";
 import { DefinitionEditor } from "./definition-editor";
 import { useEdited } from "./edited";
 import { Header } from "./header";
-import { useMayChange } from "./shell";
+import { useMayChange } from "./may-change";
 import { useUnsavedGuard } from "./unsaved";
 
 const TABS: Record<string, { kind: Single; title: string; about: string }> = {
@@ -27,7 +27,7 @@ export function SettingsScreen() {
   return (
     <>
       <Header title="Settings" />
-      <div className="tabs" role="tablist" aria-label="Settings">
+      <div className="tabs" role="tablist" aria-label="Settings" onKeyDown={onArrowKeys}>
         {Object.entries(TABS).map(([name, { title }]) => (
           <Link
             key={name}

@@ -1,12 +1,15 @@
 /** What surrounds every screen: the rail, the palette, the list of keys, and the state of the connection. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useRouterState } from "@tanstack/react-router";
-import { useEffect, useRef, useState, useSyncExternalStore } from "react";
-import { info, isAlive, session, signOut } from "../api/requests";
+import { useEffect, useState, useSyncExternalStore } from "react";
+import { isAlive, session, signOut } from "../api/requests";
 import { Icon } from "../ui/glyphs";
+import { Menu } from "../ui/menu";
 import { type Choice, chooseTheme, chosenTheme } from "../ui/theme";
 import { connectionProblem, onConnectionChange, setConnected } from "./connection";
+import { Dialog } from "./dialog";
 import { Palette } from "./palette";
+import { DeletionBar } from "./test-actions";
 
 const PLACES = [
   { name: "Tests", to: "/tests", icon: "tests", key: "t" },
@@ -73,6 +76,7 @@ export function Shell() {
       </nav>
       <main id="content" tabIndex={-1}>
         <ConnectionBar />
+        <DeletionBar />
         <Outlet />
       </main>
       {dialog === "palette" && <Palette onClose={() => setDialog(undefined)} />}
@@ -83,62 +87,23 @@ export function Shell() {
 
 function ThemeButton() {
   const [choice, setChoice] = useState(chosenTheme);
-  const [isOpen, setOpen] = useState(false);
-  const host = useRef<HTMLDivElement>(null);
   const choices: [Choice, string][] = [
     ["system", "System"],
     ["light", "Light"],
     ["dark", "Dark"],
   ];
-  const step = (by: number) => {
-    const items = [...(host.current?.querySelectorAll<HTMLElement>("[role=menuitemradio]") ?? [])];
-    const at = items.indexOf(document.activeElement as HTMLElement);
-    items[(at + by + items.length) % items.length]?.focus();
-  };
+  const item = ([theme, name]: [Choice, string]) => ({
+    name,
+    isChosen: theme === choice,
+    act: () => {
+      chooseTheme(theme);
+      setChoice(theme);
+    },
+  });
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: keys and focus come from the buttons in it
-    <div
-      className="theme"
-      ref={host}
-      onBlur={(event) => {
-        if (!event.currentTarget.contains(event.relatedTarget)) setOpen(false);
-      }}
-      onKeyDown={(event) => {
-        if (event.key === "Escape") setOpen(false);
-        if (event.key === "ArrowDown") step(1);
-        if (event.key === "ArrowUp") step(-1);
-      }}
-    >
-      <button
-        type="button"
-        aria-label="Theme"
-        title={`Theme: ${choice}`}
-        aria-haspopup="menu"
-        aria-expanded={isOpen}
-        onClick={() => setOpen(!isOpen)}
-      >
-        <Icon name="theme" />
-      </button>
-      {isOpen && (
-        <div role="menu" aria-label="Theme" className="menu">
-          {choices.map(([name, title]) => (
-            <button
-              key={name}
-              type="button"
-              role="menuitemradio"
-              aria-checked={name === choice}
-              onClick={() => {
-                chooseTheme(name);
-                setChoice(name);
-                setOpen(false);
-              }}
-            >
-              {title}
-            </button>
-          ))}
-        </div>
-      )}
-    </div>
+    <Menu name="Theme" title={`Theme: ${choice}`} items={choices.map(item)}>
+      <Icon name="theme" />
+    </Menu>
   );
 }
 
@@ -163,16 +128,16 @@ function SignOut() {
   );
 }
 
-/** Whether the client may change something: what would be refused is not shown. */
-export function useMayChange(): boolean {
-  const about = useQuery({ queryKey: ["info"], queryFn: info, staleTime: 60_000 });
-  return about.data?.scope !== "read";
-}
-
 function ConnectionBar() {
   const problem = useSyncExternalStore(onConnectionChange, connectionProblem);
   const client = useQueryClient();
   const isLost = problem !== undefined;
+  // The browser knows first that there is no network.
+  useEffect(() => {
+    const lose = () => setConnected(false);
+    window.addEventListener("offline", lose);
+    return () => window.removeEventListener("offline", lose);
+  }, []);
   // Streams connect again by themselves; a screen without one asks until the server answers.
   useEffect(() => {
     if (!isLost) return;
@@ -219,27 +184,5 @@ function Keys({ onClose }: { onClose: () => void }) {
         ))}
       </dl>
     </Dialog>
-  );
-}
-
-/** A dialog that Escape and a click beside it close. */
-export function Dialog(props: { name: string; onClose: () => void; children: React.ReactNode }) {
-  return (
-    <dialog
-      ref={(element) => {
-        if (element !== null && !element.open) element.showModal();
-      }}
-      aria-label={props.name}
-      onClose={props.onClose}
-      onClick={(event) => event.target === event.currentTarget && props.onClose()}
-      onKeyDown={(event) => {
-        if (event.key !== "Escape" || event.defaultPrevented) return;
-        // The browser would close it, whatever the answer to a question is.
-        event.preventDefault();
-        props.onClose();
-      }}
-    >
-      {props.children}
-    </dialog>
   );
 }

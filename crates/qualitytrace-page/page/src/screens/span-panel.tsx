@@ -6,7 +6,7 @@ import { type Source, type SpanDetail, span } from "../api/requests";
 import { convention } from "../text/conventions";
 import { counted, duration, nanoseconds, shown } from "../text/format";
 import { Icon } from "../ui/glyphs";
-import { AssertButton, Copy, Loading, Problem } from "../ui/parts";
+import { AssertButton, Copy, Loading, onArrowKeys, Problem } from "../ui/parts";
 
 type Attribute = SpanDetail["attributes"][number];
 const TABS = ["Attributes", "Events", "Links", "Logs", "Raw"] as const;
@@ -73,7 +73,7 @@ export function SpanPanel(props: {
           <Facts it={head} ahead={ahead} onAssert={onAssert}>
             {it !== undefined && <Dropped it={it} />}
           </Facts>
-          <div className="tabs small" role="tablist" aria-label="Span">
+          <div className="tabs small" role="tablist" aria-label="Span" onKeyDown={onArrowKeys}>
             {TABS.map((name) => (
               <button
                 key={name}

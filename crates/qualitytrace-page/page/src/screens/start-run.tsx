@@ -1,10 +1,10 @@
 /** Starting a run of a test or of a suite, and asking for variables that it needs and nobody has given. */
 import { useNavigate } from "@tanstack/react-router";
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useRef, useState } from "react";
 import { Refused } from "../api/client";
 import { startRun, startSuite, type Variable } from "../api/requests";
+import { Dialog } from "./dialog";
 import { type Manner, missing, unknownSecrets, withAnswers } from "./manner";
-import { Dialog } from "./shell";
 
 interface Asked {
   id: string;
@@ -24,11 +24,15 @@ export function useStart(kind: "test" | "suite" = "test"): Start {
   const navigate = useNavigate();
   const [problem, setProblem] = useState<unknown>();
   const [asked, setAsked] = useState<Asked>();
+  const isStarting = useRef(false);
   const begin = async (id: string, name: string, manner: Manner = {}) => {
+    // A double click starts one run.
+    if (isStarting.current) return;
     setProblem(undefined);
     const { variables, variableSetId, isReplacing: replace } = manner;
     const secrets = unknownSecrets(manner);
     if (secrets.length > 0) return setAsked({ id, name, wanted: secrets, manner });
+    isStarting.current = true;
     try {
       const start = kind === "test" ? startRun : startSuite;
       const run = String((await start(id, variables, variableSetId)).id);
@@ -39,6 +43,8 @@ export function useStart(kind: "test" | "suite" = "test"): Start {
       const wanted = error instanceof Refused && error.status === 422 ? missing(error.detail) : [];
       if (wanted.length > 0) setAsked({ id, name, wanted, manner });
       else setProblem(error);
+    } finally {
+      isStarting.current = false;
     }
   };
   return { begin, problem, asked, cancel: () => setAsked(undefined) };

@@ -9,9 +9,9 @@ import { Ago, Command, Duration, Empty, Loading, Problem, useTitle } from "../ui
 import { Filters } from "./filters";
 import { Header } from "./header";
 import { again } from "./manner";
+import { useMayChange } from "./may-change";
 import { outcomeOfSuite } from "./outcome";
 import { More, SortHead, sortOf, usePages } from "./pages";
-import { useMayChange } from "./shell";
 import { useStart, VariablesDialog } from "./start-run";
 import { SuiteGraph } from "./suite-graph";
 import { about, type Step, stepsOf } from "./suite-steps";

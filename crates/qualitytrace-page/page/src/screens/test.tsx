@@ -1,19 +1,20 @@
 /** One test: its runs and its definition. `/test/ID` */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { lazy, Suspense } from "react";
 import { source, store, test as testOf } from "../api/requests";
 import { Icon } from "../ui/glyphs";
-import { Loading, Problem, useTitle } from "../ui/parts";
+import { Loading, onArrowKeys, Problem, usePassing, useTitle } from "../ui/parts";
 import { SaveProblem } from "./conflict";
 import { DefinitionEditor } from "./definition-editor";
 import { useEdited } from "./edited";
 import { Header } from "./header";
 import { History } from "./history";
 import { HistoryStrip } from "./history-strip";
+import { useMayChange } from "./may-change";
 import { RunTable } from "./runs";
-import { useMayChange } from "./shell";
 import { useStart, VariablesDialog } from "./start-run";
+import { TestActions } from "./test-actions";
 import { entryPoint } from "./tests";
 import { useUnsavedGuard } from "./unsaved";
 import { Versions } from "./versions";
@@ -35,13 +36,14 @@ export function TestScreen() {
   return (
     <>
       <Header path={[{ name: "Tests", to: "/tests" }]} title={name}>
+        {mayChange && known.data !== undefined && <TestActions id={id} name={name} />}
         {mayChange && (
           <button type="button" className="primary" onClick={() => start.begin(id, name)}>
             <Icon name="play" /> Run
           </button>
         )}
       </Header>
-      <div className="tabs" role="tablist" aria-label="Test">
+      <div className="tabs" role="tablist" aria-label="Test" onKeyDown={onArrowKeys}>
         {TABS.map((one) => (
           <Link
             key={one}
@@ -87,7 +89,7 @@ export function TestScreen() {
 function Definition({ id, mayChange, run }: { id: string; mayChange: boolean; run: number | undefined }) {
   const stored = useQuery({ queryKey: ["source", id], queryFn: () => source("tests", id) });
   const client = useQueryClient();
-  const [said, setSaid] = useState<string>();
+  const [said, setSaid] = usePassing<string>();
   const edited = useEdited(
     stored.data,
     () => source("tests", id),

@@ -1,17 +1,18 @@
 /** All tests: `/tests`. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
+import { useState, useSyncExternalStore } from "react";
 import { address } from "../api/address";
 import { startRun, type TestSpec, tags, tests } from "../api/requests";
 import { count } from "../text/format";
 import { Icon, OUTCOMES, OutcomeGlyph, outcomeOf } from "../ui/glyphs";
 import { Ago, Command, Duration, Empty, Loading, Problem, useTitle } from "../ui/parts";
+import { onDeletionChange, pendingDeletions } from "./deletions";
 import { Filters } from "./filters";
 import { Header } from "./header";
 import { HistoryStrip } from "./history-strip";
+import { useMayChange } from "./may-change";
 import { More, SortHead, sortOf, usePages } from "./pages";
-import { useMayChange } from "./shell";
 import { useStart, VariablesDialog } from "./start-run";
 
 const TRIGGERS = [
@@ -42,6 +43,8 @@ export function TestsScreen() {
   const known = usePages(["tests", filter, sort], (page) => tests({ ...filter, ...sort, ...page }));
   const tagged = useQuery({ queryKey: ["tags"], queryFn: tags, staleTime: 10_000 });
   const all = (tagged.data?.items ?? []).map((tag) => tag.name);
+  const deleted = useSyncExternalStore(onDeletionChange, pendingDeletions);
+  const kept = known.items.filter(({ spec }) => !deleted.some(({ id }) => id === spec.id));
   useTitle("Tests");
   const runChosen = async () => {
     try {
@@ -108,7 +111,7 @@ export function TestsScreen() {
               </tr>
             </thead>
             <tbody>
-              {known.items.map(({ spec: test }) => (
+              {kept.map(({ spec: test }) => (
                 <Row
                   key={test.id}
                   test={test}

@@ -10,7 +10,7 @@ import { counted, duration, readDuration } from "../text/format";
 import { FLAG, KINDS, STATUSES } from "../trace/columns";
 import { Follower } from "../trace/follower";
 import { View } from "../trace/view";
-import { Loading, Problem } from "../ui/parts";
+import { Loading, onArrowKeys, Problem } from "../ui/parts";
 import { onThemeChange } from "../ui/theme";
 import { useEventTimes } from "./event-times";
 import { useTyped } from "./filters";
@@ -53,6 +53,7 @@ export function TraceView(props: TraceViewProps) {
   const follower = useMemo(() => new Follower((...asked) => columns(source, ...asked)), [key]);
   const version = useSyncExternalStore(follower.subscribe, follower.snapshot);
   const [view, setView] = useState<View>();
+  const body = useRef<HTMLDivElement>(null);
 
   useEffect(() => () => follower.stop(), [follower]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: each pulse asks for what is new
@@ -123,7 +124,7 @@ export function TraceView(props: TraceViewProps) {
         onKind={(next) => onSearch({ view: next }, false)}
         onMin={(min) => onSearch({ min: min || undefined }, true)}
       />
-      <div className={wanted === undefined ? "trace-body" : "trace-body with-panel"}>
+      <div className={wanted === undefined ? "trace-body" : "trace-body with-panel"} ref={body}>
         {kind === "waterfall" && (
           <Canvas
             source={source}
@@ -151,7 +152,10 @@ export function TraceView(props: TraceViewProps) {
             ahead={view.ahead(view.trace.row(wanted))}
             linking={linkingSpans(view)}
             onShow={(span) => onSearch({ span }, false)}
-            onClose={() => onSearch({ span: undefined }, true)}
+            onClose={() => {
+              body.current?.querySelector<HTMLElement>("[tabindex='0']")?.focus();
+              onSearch({ span: undefined }, true);
+            }}
             onAssert={onAssert}
           />
         )}
@@ -209,7 +213,7 @@ function Toolbar(props: {
   return (
     <div className="toolbar" data-version={version}>
       <div className="minimap" ref={host} />
-      <div className="segments" role="radiogroup" aria-label="View">
+      <div className="segments" role="radiogroup" aria-label="View" onKeyDown={onArrowKeys}>
         {VIEWS.map((one) => (
           <button
             key={one}

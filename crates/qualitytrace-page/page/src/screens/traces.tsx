@@ -12,8 +12,8 @@ import { DurationHistogram } from "./duration-histogram";
 import { Filters } from "./filters";
 import { FirstMinutes } from "./first-minutes";
 import { Header } from "./header";
+import { useMayChange } from "./may-change";
 import { useSearchChange } from "./search";
-import { useMayChange } from "./shell";
 import { FileButton, FileProblems, useTraceFiles } from "./trace-files";
 
 const FILTERS = [

@@ -9,11 +9,12 @@ import { counted, shown } from "../text/format";
 import { Command, Empty, Loading, Problem, useTitle } from "../ui/parts";
 import { SaveProblem } from "./conflict";
 import { DefinitionEditor } from "./definition-editor";
+import { Dialog } from "./dialog";
 import { useEdited } from "./edited";
 import { Filters } from "./filters";
 import { Header } from "./header";
+import { useMayChange } from "./may-change";
 import { More, usePages } from "./pages";
-import { Dialog, useMayChange } from "./shell";
 import { useUnsavedGuard } from "./unsaved";
 import { VariableComparison } from "./variable-comparison";
 

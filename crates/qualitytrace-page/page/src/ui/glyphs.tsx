@@ -88,6 +88,7 @@ const ICONS = {
   theme: "M8 2a6 6 0 1 0 0 12zM8 2a6 6 0 0 1 0 12M5 4v8",
   palette: "M4.5 4.5 2 8l2.5 3.5M11.5 4.5 14 8l-2.5 3.5M9.5 3l-3 10",
   exit: "M9 3H4v10h5M7 8h7m-2.5-2.5L14 8l-2.5 2.5",
+  more: "M3 8h.01M8 8h.01M13 8h.01",
   close: "m4 4 8 8m0-8-8 8",
   copy: "M6 6h7v7H6zM3 10V3h7",
   check: "m3 8.5 3.2 3.2L13 5",

@@ -1,5 +1,12 @@
 /** Small parts that several screens use. */
-import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useState } from "react";
+import {
+  type KeyboardEvent,
+  type ReactNode,
+  type RefObject,
+  useEffect,
+  useLayoutEffect,
+  useState,
+} from "react";
 import { Refused, sentence } from "../api/client";
 import { ago, durationParts, moment } from "../text/format";
 import { Icon } from "./glyphs";
@@ -58,6 +65,58 @@ export function useWidth(element: RefObject<HTMLElement | null>): number {
     return () => resizing.disconnect();
   }, [element]);
   return width;
+}
+
+/** A value that goes away after a few seconds. */
+export function usePassing<T>(): [T | undefined, (value: T | undefined) => void] {
+  const [value, setValue] = useState<T>();
+  useEffect(() => {
+    if (value === undefined) return;
+    const timer = setTimeout(() => setValue(undefined), 5000);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return [value, setValue];
+}
+
+/** A value that survives a reload of the page, but not that its reader leaves the screen. */
+export function useKept<T>(key: string, initial: T): [T, (value: T) => void] {
+  const [value, setValue] = useState<T>(() => {
+    try {
+      const kept = sessionStorage.getItem(key);
+      return kept === null ? initial : JSON.parse(kept);
+    } catch {
+      return initial;
+    }
+  });
+  const keep = (next: T) => {
+    setValue(next);
+    try {
+      sessionStorage.setItem(key, JSON.stringify(next));
+    } catch {
+      // A browser without room keeps it for this page only.
+    }
+  };
+  useEffect(() => () => sessionStorage.removeItem(key), [key]);
+  return [value, keep];
+}
+
+/** Moves to the neighbour of a tab or a choice by arrow keys, and to the first and the last one. */
+export function onArrowKeys(event: KeyboardEvent<HTMLElement>): void {
+  const items = [...event.currentTarget.querySelectorAll<HTMLElement>("[role=tab], [role=radio]")];
+  const at = items.indexOf(document.activeElement as HTMLElement);
+  const to = {
+    ArrowRight: at + 1,
+    ArrowDown: at + 1,
+    ArrowLeft: at - 1,
+    ArrowUp: at - 1,
+    Home: 0,
+    End: items.length - 1,
+  }[event.key];
+  if (at < 0 || to === undefined) return;
+  event.preventDefault();
+  const next = items[(to + items.length) % items.length];
+  next?.focus();
+  next?.click();
 }
 
 /** Copies a text; the button says so for a moment. */
