@@ -28,13 +28,16 @@ const NOTE: &str = "Tests and suites are stored by the server's own code. One ru
                     request at a time. `augmented`: with versions and a summary of the runs of each test.";
 
 /// The requests: a path, and whether augmented.
-const REQUESTS: [(&str, bool); 9] = [
+const REQUESTS: [(&str, bool); 12] = [
     ("/api/tests", false),
     ("/api/tests", true),
     ("/api/tests?take=20&skip=1980", true),
     ("/api/tests?sortBy=name&sortDirection=asc&skip=5000", true),
     ("/api/tests?sortBy=last_run", true),
     ("/api/tests?query=test%20777", true),
+    ("/api/tests?outcome=failed", true),
+    ("/api/tests?outcome=passed&tag=smoke", true),
+    ("/api/tests?trigger=http&sortBy=name", true),
     ("/api/tests/test-777/run", false),
     ("/api/testsuites", true),
     ("/api/resources", true),
@@ -134,6 +137,7 @@ impl Bench {
             json!({ "type": "Test", "spec": {
                 "id": format!("test-{at}"), "name": format!("Test {at}"), "description": "measured",
                 "trigger": { "type": "http", "httpRequest": request }, "skipTraceCollection": true,
+                "tags": if at % 7 == 0 { json!(["smoke"]) } else { json!([]) },
                 "specs": [{ "selector": "span[name=\"Tracetest trigger\"]", "assertions": ["attr:tracetest.response.status = 200"] }],
             }})
         });
@@ -222,9 +226,9 @@ async fn multiply(url: &str, size: Size) -> Result<(), Failure> {
         format!(
             "{numbers} INSERT INTO runs
                  (kind, test_id, number, test_version, trace_id, state, created, variables, request, passed, failed, turn,
-                  owner, triggered, wish)
+                  owner, triggered, wish, outcome, duration)
              SELECT r.kind, r.id, n.number, 1, {random}, s.state, s.created + n.number, s.variables, s.request, s.passed,
-                  s.failed, s.turn, s.owner, s.triggered, s.wish
+                  s.failed, s.turn, s.owner, s.triggered, s.wish, s.outcome, s.duration
              FROM resources r CROSS JOIN n CROSS JOIN runs s
              WHERE {others} AND s.test_id = 'test-0' AND s.number = 1"
         ),
@@ -234,8 +238,11 @@ async fn multiply(url: &str, size: Size) -> Result<(), Failure> {
              WHERE {others} AND e.test_id = 'test-0' AND e.number = 1"
         ),
         format!(
-            "INSERT INTO run_numbers (test_id, number, stored) SELECT id, {each}, {each} FROM resources
-             WHERE kind = 'Test' ON CONFLICT (test_id) DO UPDATE SET number = excluded.number, stored = excluded.stored"
+            "INSERT INTO run_numbers (test_id, number, stored, ended, outcome)
+             SELECT id, {each}, {each}, {each}, CASE WHEN id LIKE '%7' THEN 'failed' ELSE 'passed' END FROM resources
+             WHERE kind = 'Test'
+             ON CONFLICT (test_id) DO UPDATE SET number = excluded.number, stored = excluded.stored,
+                 ended = excluded.ended, outcome = excluded.outcome"
         ),
         "UPDATE resources SET last_run = created WHERE kind = 'Test'".to_owned(),
         // PostgreSQL does this by itself after a while.

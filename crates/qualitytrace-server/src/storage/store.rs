@@ -67,7 +67,7 @@ pub use events::StoredEvent;
 pub use facets::{Facet, TagCount};
 use group::Writers;
 pub use history::{ListedRun, PastRun, RunFilter, RunPosition, RunResult};
-pub use lists::{Listing, Order, Page};
+pub use lists::{ListPage, Listing, Order};
 use lock::Lock;
 pub use maintenance::{MaintenanceError, Restored, backup, check_backup, restore};
 pub use notifications::{Listener, Notification, Received, TraceHex};

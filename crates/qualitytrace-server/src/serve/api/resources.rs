@@ -168,9 +168,10 @@ async fn list(
             let (resource, stored, _) = current(&app, kind, &tenant).await?;
             return Ok::<_, ApiError>((1, vec![shown(&resource, &stored)]));
         }
-        memory.hold_texts(app.store.list_size(&[kind], &listing).await?).await?;
-        let page = app.store.list(&listing).await?;
-        let items = augmented::shown(&app, &memory, kind, page.items, augmented::is_wanted(&headers)).await?;
+        let page = app.store.list(&[kind], &listing).await?;
+        memory.hold_texts(page.bytes).await?;
+        let items = app.store.load(&page).await?.into_iter().map(|(_, stored)| stored).collect();
+        let items = augmented::shown(&app, &memory, kind, items, augmented::is_wanted(&headers)).await?;
         Ok((page.count, items))
     };
     match page.await {

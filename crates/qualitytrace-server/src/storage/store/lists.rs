@@ -1,7 +1,9 @@
 //! Paginated lists of resources, read by index.
 
+use std::collections::{BTreeSet, HashMap};
+
 use qualitytrace_core::definition::Kind;
-use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::any::AnyArguments;
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Row};
 
@@ -10,20 +12,20 @@ use super::definitions::StoredResource;
 use super::facets::Facet;
 use super::{Error, Store, failed};
 
-/// A page of resources.
+/// A page of a list: what is on it, not yet loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
+pub struct ListPage {
     /// The number of resources in all.
     pub count: u64,
-    /// The resources on this page.
-    pub items: Vec<StoredResource>,
+    /// The bytes of the texts on this page.
+    pub bytes: u64,
+    /// Kinds and ids, in order.
+    items: Vec<(Kind, String)>,
 }
 
 /// Filter, order and page of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct Listing<'a> {
-    /// The kind of resource.
-    pub kind: Kind,
     /// The tenant; empty for none.
     pub tenant: &'a str,
     /// Part of a name or description, case-insensitive; `%` matches anything.
@@ -72,33 +74,41 @@ impl Order {
 }
 
 impl Store {
-    /// Returns one page of resources.
-    pub async fn list(&self, listing: &Listing<'_>) -> Result<Page, Error> {
-        let (count, items) = self.list_of(&[listing.kind], listing).await?;
-        Ok(Page { count, items: items.into_iter().map(|(_, item)| item).collect() })
-    }
-
-    /// Returns one page of resources of several kinds in one order, and the number of them in all.
-    pub async fn list_of(
-        &self,
-        kinds: &[Kind],
-        listing: &Listing<'_>,
-    ) -> Result<(u64, Vec<(Kind, StoredResource)>), Error> {
+    /// Finds one page of resources of these kinds in one order.
+    pub async fn list(&self, kinds: &[Kind], listing: &Listing<'_>) -> Result<ListPage, Error> {
         let failed = failed("list definitions");
         let ids = each(kinds, &|kind| {
             format!("SELECT id FROM resources WHERE kind = '{kind}' AND {}", condition(kind, listing))
         });
         let count = filtered(format!("SELECT COUNT(*) AS listed FROM ({ids}) AS ids"), listing);
-        let page = on_page(page_text(kinds, listing), listing);
+        let page = filtered(page_text(kinds, listing), listing)
+            .bind(signed(listing.take))
+            .bind(signed(listing.skip));
         let both = tokio::try_join!(count.fetch_one(&self.read), page.fetch_all(&self.read));
         let (count, rows) = both.map_err(&failed)?;
         let count: i64 = count.try_get("listed").map_err(&failed)?;
-        let item = |row: &AnyRow| {
+        let mut found = ListPage { count: unsigned(count), bytes: 0, items: Vec::with_capacity(rows.len()) };
+        for row in &rows {
             let word: String = row.try_get("kind").map_err(&failed)?;
-            let kind = kinds.iter().copied().find(|kind| kind.as_str() == word).unwrap_or(listing.kind);
-            Ok::<_, Error>((kind, self.opened(kind, row)?))
-        };
-        Ok((unsigned(count), rows.iter().map(item).collect::<Result<_, _>>()?))
+            let Some(kind) = kinds.iter().copied().find(|kind| kind.as_str() == word) else { continue };
+            found.bytes += unsigned(row.try_get("bytes").map_err(&failed)?);
+            found.items.push((kind, row.try_get("id").map_err(&failed)?));
+        }
+        Ok(found)
+    }
+
+    /// Loads what is on a page, in its order; what was deleted meanwhile is left out.
+    pub async fn load(&self, page: &ListPage) -> Result<Vec<(Kind, StoredResource)>, Error> {
+        let mut loaded = HashMap::new();
+        for kind in page.items.iter().map(|(kind, _)| *kind).collect::<BTreeSet<_>>() {
+            let ids: Vec<&str> =
+                page.items.iter().filter(|(of, _)| *of == kind).map(|(_, id)| id.as_str()).collect();
+            for stored in self.resources(kind, &ids).await? {
+                loaded.insert((kind, stored.id.clone()), stored);
+            }
+        }
+        let item = |item: &(Kind, String)| Some((item.0, loaded.remove(item)?));
+        Ok(page.items.iter().filter_map(item).collect())
     }
 }
 
@@ -111,17 +121,12 @@ fn filtered(text: String, listing: &Listing<'_>) -> Query<'static, sqlx::Any, An
         .fold(query, |query, value| query.bind(value.unwrap_or_default().to_owned()))
 }
 
-/// A statement with the parameters of [`page_text`].
-pub(super) fn on_page(text: String, listing: &Listing<'_>) -> Query<'static, sqlx::Any, AnyArguments> {
-    filtered(text, listing).bind(signed(listing.take)).bind(signed(listing.skip))
-}
-
 /// The SQL of one page, with the parameters of [`condition`], take and skip.
-pub(super) fn page_text(kinds: &[Kind], listing: &Listing<'_>) -> String {
+fn page_text(kinds: &[Kind], listing: &Listing<'_>) -> String {
     let (column, direction) = (listing.order.column(), if listing.ascending { "ASC" } else { "DESC" });
     let order = format!("ORDER BY place {direction}, id {direction} LIMIT");
     let one = |kind: &str| {
-        let columns = format!("kind, id, version, created, spec, {column} AS place");
+        let columns = format!("kind, id, CAST(octet_length(spec) AS BIGINT) AS bytes, {column} AS place");
         format!("SELECT {columns} FROM resources WHERE kind = '{kind}' AND {}", condition(kind, listing))
     };
     // With several kinds, each one reads by its index at most as many rows as the page can need.

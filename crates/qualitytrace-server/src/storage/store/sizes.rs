@@ -7,7 +7,6 @@ use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
-use super::lists::Listing;
 use super::runs::{RUNS, SUITE_RUNS, StoredRun, Table, stored};
 use super::{Error, Store, failed};
 
@@ -231,16 +230,6 @@ impl Store {
         )));
         let query = arrivals.iter().fold(query, |query, at| query.bind(signed(at.as_nanos())));
         query.fetch_all(&self.read).await.and_then(|rows| total(&rows)).map_err(failed)
-    }
-
-    /// Measures a page of resources.
-    pub async fn list_size(&self, kinds: &[Kind], listing: &Listing<'_>) -> Result<u64, Error> {
-        let page = super::lists::page_text(kinds, listing);
-        let text =
-            format!("SELECT CAST(COALESCE(SUM(octet_length(spec)), 0) AS BIGINT) FROM ({page}) AS page");
-        let measured = super::lists::on_page(text, listing).fetch_one(&self.read).await;
-        let bytes: i64 = measured.and_then(|row| row.try_get(0)).map_err(failed("measure definitions"))?;
-        Ok(unsigned(bytes))
     }
 }
 

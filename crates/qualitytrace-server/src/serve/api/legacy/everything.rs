@@ -36,10 +36,10 @@ pub(in crate::serve::api) async fn list(
 ) -> Result<Response, RunApiError> {
     let listing = parameters.of_everything(&tenant)?;
     let kinds = [Kind::Test, Kind::TestSuite];
-    memory.hold_texts(app.store.list_size(&kinds, &listing).await?).await?;
-    let (count, page) = app.store.list_of(&kinds, &listing).await?;
+    let page = app.store.list(&kinds, &listing).await?;
+    memory.hold_texts(page.bytes).await?;
     let (mut tests, mut suites, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
-    for (kind, stored) in page {
+    for (kind, stored) in app.store.load(&page).await? {
         kinds.push(kind);
         if kind == Kind::Test { &mut tests } else { &mut suites }.push(stored);
     }
@@ -51,6 +51,6 @@ pub(in crate::serve::api) async fn list(
     };
     let items: Vec<ListedResource> = kinds.iter().filter_map(listed).collect();
     let mut response = plain_json(StatusCode::OK, &items);
-    response.headers_mut().insert("x-total-count", HeaderValue::from(count));
+    response.headers_mut().insert("x-total-count", HeaderValue::from(page.count));
     Ok(response)
 }

@@ -54,7 +54,7 @@ impl Parameters {
                 )));
             }
         }
-        self.page(kind, tenant, order, (take, skip))
+        self.page(tenant, order, (take, skip))
     }
 
     /// Parses the parameters for tests and suites together: number errors are those of the legacy API, and an
@@ -65,12 +65,11 @@ impl Parameters {
     ) -> Result<Listing<'a>, RunApiError> {
         let numbers = (count("take", &self.take)?, count("skip", &self.skip)?);
         let order = order(Kind::Test, &self.sort_by).unwrap_or(Order::Created);
-        Ok(self.page(Kind::Test, tenant, order, numbers)?)
+        Ok(self.page(tenant, order, numbers)?)
     }
 
     fn page<'a>(
         &'a self,
-        kind: Kind,
         tenant: &'a Tenant,
         order: Order,
         (take, skip): (u64, u64),
@@ -83,7 +82,6 @@ impl Parameters {
         }
         let filter = |text: &'a str| Some(text).filter(|text| !text.is_empty());
         Ok(Listing {
-            kind,
             tenant: tenant.as_str(),
             query: &self.query,
             outcome: outcome(&self.outcome)?,
