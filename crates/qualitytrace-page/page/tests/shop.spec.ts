@@ -180,6 +180,16 @@ test("a link shows the same view again, also one of Tracetest, and Back returns"
   await expect(shop.getByRole("treegrid", { name: "Spans" })).toBeVisible();
 });
 
+test("a run is compared with the one before it, and another is chosen from a list", async ({
+  shop,
+  demo,
+}) => {
+  await shop.goto(`${demo.url}/compare?b=test/shop-checkout/run/2`);
+  await expect(shop.getByRole("combobox", { name: "Run A" })).toHaveValue("1");
+  await shop.getByRole("combobox", { name: "Run B" }).selectOption("1");
+  await expect(shop).toHaveURL(/b=test%2Fshop-checkout%2Frun%2F1|b=test\/shop-checkout\/run\/1/);
+});
+
 test("two runs are compared", async ({ shop, demo }) => {
   await shop.goto(`${demo.url}/compare?a=test/shop-show-cart/run/1&b=test/shop-checkout/run/2`);
   await expect(shop.getByRole("status", { name: "Summary" })).toContainText(/\d+ added/);

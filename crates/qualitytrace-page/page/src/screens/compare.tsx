@@ -4,7 +4,7 @@ import { Link, useSearch } from "@tanstack/react-router";
 import { useEffect } from "react";
 import type { Shape } from "../api/client";
 import { compare, runs } from "../api/requests";
-import { duration, nanoseconds, shown } from "../text/format";
+import { ago, duration, nanoseconds, shown } from "../text/format";
 import { OutcomeWord, outcomeOf } from "../ui/glyphs";
 import { Duration, Empty, Loading, Problem, useTitle } from "../ui/parts";
 import { Header } from "./header";
@@ -12,6 +12,9 @@ import { useSearchChange } from "./search";
 import { text } from "./span-panel";
 
 type Row = Shape<"ComparisonRow">;
+
+/** Runs that are offered. */
+const CHOICES = 50;
 
 const MARKS: Record<string, string> = {
   added: "+",
@@ -36,15 +39,21 @@ export function CompareScreen() {
   const isOnly = search.only !== "0";
   useTitle("Compare");
   const right = runOf(b);
-  // Without another choice, a run is compared with the last one before it that passed.
+  // Without another choice, a run is compared with the last one before it that passed, or else with the one before it.
   const before = useQuery({
-    queryKey: ["passed before", b],
-    queryFn: () => runs({ test: right?.test, outcome: "passed", take: 50 }),
+    queryKey: ["runs before", b],
+    queryFn: async () => {
+      const [passed, all] = await Promise.all([
+        runs({ test: right?.test, outcome: "passed", take: CHOICES }),
+        runs({ test: right?.test, take: CHOICES }),
+      ]);
+      return [...passed.items, ...all.items];
+    },
     enabled: a === undefined && right !== undefined,
   });
   const last =
-    before.data?.items.find((one) => one.run < (right?.run ?? 0)) ??
-    before.data?.items.find((one) => one.run !== right?.run);
+    before.data?.find((one) => one.run < (right?.run ?? 0)) ??
+    before.data?.find((one) => one.run !== right?.run);
   useEffect(() => {
     if (a === undefined && last !== undefined) change({ a: `test/${last.test.id}/run/${last.run}` }, true);
   }, [a, last, change]);
@@ -75,12 +84,13 @@ export function CompareScreen() {
         <Side name="B" value={b} onChange={(value) => change({ b: value }, true)} />
       </div>
       {before.isSuccess && last === undefined && a === undefined && (
-        <p className="notice">No other run of this test has passed: name a run or a trace to compare with.</p>
+        <p className="notice">This test has no other run: name a run or a trace to compare with.</p>
       )}
       {a === undefined && b === undefined && (
         <Empty>
           <p>
-            Name two runs or traces. A run in B alone is compared with the last run of its test that passed.
+            Name two runs or traces. A run in B alone is compared with the last run of its test that passed,
+            or with the run before it.
           </p>
           <p className="faint">
             <i>Compare</i> in the head of a run leads here, too.
@@ -117,11 +127,45 @@ function Side({
         />
       </label>
       {run !== undefined && (
-        <Link to="/test/$id/run/$run" params={{ id: run.test, run: String(run.run) }}>
-          open
-        </Link>
+        <>
+          <RunChoice name={name} test={run.test} run={run.run} onChange={onChange} />
+          <Link to="/test/$id/run/$run" params={{ id: run.test, run: String(run.run) }}>
+            open
+          </Link>
+        </>
       )}
     </span>
+  );
+}
+
+/** The latest runs of a test, to choose one. */
+function RunChoice(props: {
+  name: string;
+  test: string;
+  run: number;
+  onChange: (value: string | undefined) => void;
+}) {
+  const { name, test, run, onChange } = props;
+  const found = useQuery({
+    queryKey: ["runs to choose", test],
+    queryFn: () => runs({ test, take: CHOICES }),
+    staleTime: 10_000,
+  });
+  const items = found.data?.items ?? [];
+  const now = Date.now();
+  return (
+    <select
+      aria-label={`Run ${name}`}
+      value={run}
+      onChange={(event) => onChange(`test/${test}/run/${event.target.value}`)}
+    >
+      {!items.some((one) => one.run === run) && <option value={run}>run {run}</option>}
+      {items.map((one) => (
+        <option key={one.run} value={one.run}>
+          run {one.run} · {one.outcome ?? "running"} · {ago(Date.parse(one.started), now)}
+        </option>
+      ))}
+    </select>
   );
 }
 
