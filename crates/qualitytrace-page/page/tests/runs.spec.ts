@@ -57,6 +57,44 @@ async function listening(
   }
 }
 
+test("a failed run opens with what happened, since when, and what changed", async ({ page }) => {
+  await listening("ok", async (url) => {
+    await withServer(async (server) => {
+      watch(page);
+      const specs = [
+        {
+          name: "It answers well",
+          selector: 'span[name = "Tracetest trigger"]',
+          assertions: ["attr:tracetest.response.status = var:STATUS"],
+        },
+      ];
+      await ask(server, "PUT", "/api/tests", asking("t", url, { specs }));
+      const variables = (value: string) => [{ key: "STATUS", value }];
+      await ran(server, "tests/t", { variables: variables("200") });
+      await ran(server, "tests/t", {
+        variables: variables("201"),
+        metadata: { commit: "0123456789abcdef0123" },
+      });
+      await ran(server, "tests/t", { variables: variables("201") });
+      await page.goto(`${server.url}/test/t/run/3/test`);
+      const story = page.getByRole("region", { name: "What happened" });
+      await expect(story).toContainText("It answers well: tracetest.response.status is 200");
+      await expect(story).toContainText("where the test expects 201");
+      await expect(story).toContainText("Failing since run 2");
+      await expect(story).toContainText("commit 0123456789ab");
+      await expect(story).toContainText("run 1 passed. The trace has the same spans since then.");
+      await story.getByRole("link", { name: "run 2" }).click();
+      await page.getByRole("tab", { name: "Test" }).click();
+      await expect(story).toContainText("This is the first failure: run 1 passed.");
+      await story.getByRole("link", { name: "Compare" }).click();
+      await expect(page.getByRole("combobox", { name: "Run A" })).toHaveValue("1");
+      await page.goto(`${server.url}/test/t/run/1/test`);
+      await expect(page.getByRole("list", { name: "Specs" })).toBeVisible();
+      await expect(story).toBeHidden();
+    });
+  });
+});
+
 const state = (page: Page) => page.getByRole("status", { name: "Run state" });
 
 test("a link of a site that does not say who it is starts nothing before the reader has seen its variables", async ({

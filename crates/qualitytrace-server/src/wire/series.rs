@@ -54,6 +54,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The outcomes of single runs that have ended.
+    pub const OF_RUNS: [Self; 5] =
+        [Self::Passed, Self::Failed, Self::Inconclusive, Self::Broken, Self::Stopped];
+
     /// Returns its name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -7,6 +7,7 @@ import { counted, duration, shown } from "../text/format";
 import { OutcomeGlyph, OutcomeWord, outcomeOf } from "../ui/glyphs";
 import { Copy } from "../ui/parts";
 import type { DraftState } from "./draft-state";
+import { FailureStory } from "./failure-story";
 import type { Live } from "./live";
 import { TraceView } from "./trace-view";
 
@@ -31,69 +32,74 @@ export function VerdictTab(props: {
   const failing = verdict.specs.filter((spec) => spec.outcome === "failed").length;
   const spans = chosen === undefined ? [] : spansOf(chosen.spec);
   return (
-    <div className="verdict">
-      <div className="specs">
-        <h2>
-          Specs <span className="faint">{summary(verdict.specs.length, failing)}</span>
-        </h2>
-        <ul aria-label="Specs">
-          {order.map(({ spec, index }) => (
-            <li key={index}>
-              <button
-                type="button"
-                className={index === chosen?.index ? "spec here" : "spec"}
-                aria-pressed={index === chosen?.index}
-                onClick={() => onSearch({ spec: String(index), selectedAssertion: undefined }, false)}
-              >
-                <OutcomeGlyph outcome={outcomeOf(spec.outcome)} />
-                <span className="title">{spec.name || spec.selector}</span>
-                <span className="faint number">{counted(spec.selected, "span")}</span>
-              </button>
-            </li>
-          ))}
-        </ul>
-        {verdict.outputs.length > 0 && (
-          <>
-            <h2>Outputs</h2>
-            <dl className="pairs pad">
-              {verdict.outputs.map((output) => (
-                <div key={output.name}>
-                  <dt>{output.name}</dt>
-                  <dd>
-                    {output.error ? (
-                      <span className="bad">{output.error}</span>
-                    ) : (
-                      <code>{shown(output.value)}</code>
-                    )}
-                  </dd>
-                </div>
-              ))}
-            </dl>
-          </>
-        )}
-        {live.analysis !== undefined && (
-          <Analysis analysis={live.analysis} onShow={(span) => onSearch({ span }, false)} />
-        )}
-      </div>
-      <div className="spec-detail">
-        {chosen !== undefined && (
-          <SpecDetail
-            key={chosen.index}
+    <>
+      {source.kind === "run" && failing > 0 && (
+        <FailureStory test={source.test} run={source.run} specs={verdict.specs} />
+      )}
+      <div className="verdict">
+        <div className="specs">
+          <h2>
+            Specs <span className="faint">{summary(verdict.specs.length, failing)}</span>
+          </h2>
+          <ul aria-label="Specs">
+            {order.map(({ spec, index }) => (
+              <li key={index}>
+                <button
+                  type="button"
+                  className={index === chosen?.index ? "spec here" : "spec"}
+                  aria-pressed={index === chosen?.index}
+                  onClick={() => onSearch({ spec: String(index), selectedAssertion: undefined }, false)}
+                >
+                  <OutcomeGlyph outcome={outcomeOf(spec.outcome)} />
+                  <span className="title">{spec.name || spec.selector}</span>
+                  <span className="faint number">{counted(spec.selected, "span")}</span>
+                </button>
+              </li>
+            ))}
+          </ul>
+          {verdict.outputs.length > 0 && (
+            <>
+              <h2>Outputs</h2>
+              <dl className="pairs pad">
+                {verdict.outputs.map((output) => (
+                  <div key={output.name}>
+                    <dt>{output.name}</dt>
+                    <dd>
+                      {output.error ? (
+                        <span className="bad">{output.error}</span>
+                      ) : (
+                        <code>{shown(output.value)}</code>
+                      )}
+                    </dd>
+                  </div>
+                ))}
+              </dl>
+            </>
+          )}
+          {live.analysis !== undefined && (
+            <Analysis analysis={live.analysis} onShow={(span) => onSearch({ span }, false)} />
+          )}
+        </div>
+        <div className="spec-detail">
+          {chosen !== undefined && (
+            <SpecDetail
+              key={chosen.index}
+              source={source}
+              spec={chosen.spec}
+              onShow={(span) => onSearch({ span }, false)}
+              onUse={(selector) => draft.reselect(chosen.index, chosen.spec, selector)}
+            />
+          )}
+          <TraceView
             source={source}
-            spec={chosen.spec}
-            onShow={(span) => onSearch({ span }, false)}
-            onUse={(selector) => draft.reselect(chosen.index, chosen.spec, selector)}
+            search={search}
+            onSearch={onSearch}
+            failedSpans={spans.length > 0 ? spans : failedSpans}
+            onAssert={draft.begin}
           />
-        )}
-        <TraceView
-          source={source}
-          search={search}
-          onSearch={onSearch}
-          failedSpans={spans.length > 0 ? spans : failedSpans}
-          onAssert={draft.begin}
-        />
+        </div>
       </div>
-    </div>
+    </>
   );
 }
 

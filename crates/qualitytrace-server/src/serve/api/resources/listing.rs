@@ -5,7 +5,6 @@ use serde::Deserialize;
 
 use crate::serve::api::error::ApiError;
 use crate::serve::api::run_error::{RunApiError, count};
-use crate::serve::api::runs::all_runs::OUTCOMES;
 use crate::serve::api::tenant::Tenant;
 use crate::storage::store::{Listing, Order};
 use crate::wire::series::Outcome;
@@ -97,7 +96,7 @@ impl Parameters {
 
 /// The outcome of a latest run that has ended.
 fn outcome(text: &str) -> Result<Option<&'static str>, ApiError> {
-    let known = OUTCOMES.map(Outcome::as_str);
+    let known = Outcome::OF_RUNS.map(Outcome::as_str);
     match known.into_iter().find(|known| *known == text) {
         None if !text.is_empty() => Err(ApiError::bad_request(format!(
             "cannot process request: outcome is `{text}`; it is one of {}",

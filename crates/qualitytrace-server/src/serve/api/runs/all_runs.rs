@@ -24,10 +24,6 @@ const TAKE: u64 = 20;
 /// The largest page size.
 const MOST: u64 = 200;
 
-/// The outcomes of runs that can be filtered by; a run that has not ended has none.
-pub(in crate::serve::api) const OUTCOMES: [Outcome; 5] =
-    [Outcome::Passed, Outcome::Failed, Outcome::Inconclusive, Outcome::Broken, Outcome::Stopped];
-
 /// The word for runs that have not ended.
 const RUNNING: &str = "running";
 
@@ -167,8 +163,8 @@ fn outcome(text: &str) -> Result<Option<&'static str>, ApiError> {
         "" => Ok(None),
         RUNNING => Ok(Some("")),
         word => {
-            let known = OUTCOMES.into_iter().map(Outcome::as_str).find(|known| *known == word);
-            let hint = || format!("{} or {RUNNING}", OUTCOMES.map(Outcome::as_str).join(", "));
+            let known = Outcome::OF_RUNS.into_iter().map(Outcome::as_str).find(|known| *known == word);
+            let hint = || format!("{} or {RUNNING}", Outcome::OF_RUNS.map(Outcome::as_str).join(", "));
             known.map(Some).ok_or_else(|| wrong("outcome", word, &hint()))
         }
     }
@@ -197,7 +193,7 @@ impl From<ListedRun> for RunSummary {
         };
         Self {
             run: run.position.number,
-            outcome: OUTCOMES.into_iter().find(|outcome| outcome.as_str() == run.outcome),
+            outcome: Outcome::OF_RUNS.into_iter().find(|outcome| outcome.as_str() == run.outcome),
             started: rfc3339(run.position.created),
             duration: run.duration.map(|nanos| nanos.to_string()),
             spans: run.spans,
