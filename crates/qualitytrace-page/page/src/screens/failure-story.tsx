@@ -27,7 +27,7 @@ export function FailureStory({ test, run, specs }: { test: string; run: number; 
   if (happened === undefined) return null;
   const commit = first?.metadata.commit;
   const changes = compared.data && whatChanged(compared.data.summary, compared.data.rows);
-  const isNew = first !== undefined && first.run === run && passed !== undefined;
+  const isFirst = first?.run === run;
   return (
     <section className="story" aria-label="What happened">
       <p>
@@ -35,8 +35,12 @@ export function FailureStory({ test, run, specs }: { test: string; run: number; 
       </p>
       {first !== undefined && (
         <p className="faint">
-          {isNew ? (
-            <>This is the first failure: </>
+          {isFirst ? (
+            passed === undefined ? (
+              "No run before it passed."
+            ) : (
+              "This is the first failure: "
+            )
           ) : (
             <>
               Failing since{" "}

@@ -4,7 +4,7 @@ import { Fragment, type ReactNode } from "react";
 
 export function Header(props: {
   path?: { name: string; to: string }[];
-  title: string;
+  title: ReactNode;
   state?: ReactNode;
   children?: ReactNode;
 }) {

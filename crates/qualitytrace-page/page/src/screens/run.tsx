@@ -76,11 +76,15 @@ export function RunScreen() {
   return (
     <>
       <Header
-        path={[
-          { name: "Tests", to: "/tests" },
-          { name, to: `/test/${encodeURIComponent(id)}` },
-        ]}
-        title={`run ${run}`}
+        path={[{ name: "Tests", to: "/tests" }]}
+        title={
+          <>
+            <Link to="/test/$id" params={{ id }}>
+              {name}
+            </Link>{" "}
+            <span className="faint">run {run}</span>
+          </>
+        }
         state={<State live={live} />}
       >
         <Actions id={id} run={number} name={name} live={live} about={about.data} />

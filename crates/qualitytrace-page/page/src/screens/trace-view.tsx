@@ -30,6 +30,9 @@ export type TraceSearchParams = {
   min?: string;
 } & ViewSearch;
 
+/** The name of the span of the trigger. */
+const TRIGGER = "Tracetest trigger";
+
 const VIEWS = ["waterfall", "flame", "graph", "table"] as const;
 type Kind = (typeof VIEWS)[number];
 
@@ -197,6 +200,12 @@ function useSwitches(view: View): void {
   );
 }
 
+/** The span of the trigger, which no service sent: it is not counted anywhere. */
+function triggers({ total, name, names }: View["trace"]): number {
+  for (let row = 0; row < Math.min(total, 50); row += 1) if (names[name[row]] === TRIGGER) return 1;
+  return 0;
+}
+
 function Toolbar(props: {
   view: View;
   version: number;
@@ -228,7 +237,7 @@ function Toolbar(props: {
       </div>
       <div className="buttons">
         <span className="faint summary">
-          {counted(trace.total, "span")} · {counted(trace.services.length, "service")} ·{" "}
+          {counted(trace.total - triggers(trace), "span")} · {counted(trace.services.length, "service")} ·{" "}
           {duration(tree.to - tree.from)}
         </span>
         <button type="button" className="quiet" onClick={() => view.collapseAll(true)}>

@@ -20,7 +20,7 @@ test("the first failed spec is told in words", () => {
   expect(whatHappened([none, twice])?.text).toBe(
     "no span matches its selector, where the test expects 1. 1 further spec failed, too.",
   );
-  const slow = { expected: "1s", observed: "1.5s", span: "authorize", service: "payment" };
+  const slow = { expected: "1s", observed: "1.501690197s", span: "authorize", service: "payment" };
   const late = spec("", "failed", "attr:tracetest.span.duration < 1s", [slow, slow]);
   expect(whatHappened([late])).toEqual({
     spec: "span[]",

@@ -43,8 +43,14 @@ function about(spec: StorySpec): string {
     ? ` on ${shown(failure.span, LONGEST)}${failure.service ? ` of ${failure.service}` : ""}`
     : "";
   const more = assertion.failed > 1 ? `, and on ${counted(assertion.failed - 1, "more span")}` : "";
-  const is = observed === "" ? "is not there" : `is ${shown(observed, LONGEST)}`;
+  const is = observed === "" ? "is not there" : `is ${shown(rounded(observed), LONGEST)}`;
   return `${left} ${is}${on}${more}, where the test expects ${shown(expected, LONGEST)}`;
+}
+
+/** A duration with three digits that count; other values as they are. */
+function rounded(value: string): string {
+  const found = /^(\d+\.\d{3,})(ns|µs|us|ms|s|m|h)$/.exec(value);
+  return found === null ? value : `${Number(Number(found[1]).toPrecision(3))}${found[2]}`;
 }
 
 export interface StoryRun {
