@@ -87,7 +87,7 @@ fn ids(current: &OsStr) -> Vec<CompletionCandidate> {
 async fn stored(words: &[String]) -> anyhow::Result<Vec<(String, String)>> {
     let kind = words.iter().find_map(|word| resource::kind(word)).unwrap_or(Kind::Test);
     let client = Target::at(server(words), None).users_client()?;
-    let page = Page { take: MOST_IDS, skip: 0, sort_by: "", direction: "" };
+    let page = Page { take: MOST_IDS, ..Page::default() };
     let list: Value = answer::document(&client.list(kind, &page, Form::Json).await?)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let items = list["items"].as_array().into_iter().flatten();

@@ -98,11 +98,43 @@ pub(crate) struct List {
     /// Which way: asc or desc
     #[arg(long = "sortDirection", value_name = "WAY", default_value = "desc")]
     sort_direction: String,
+    #[command(flatten)]
+    filters: Filters,
     /// Show all of them, whatever --take says
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     target: Target,
+}
+
+/// What selects the resources of a list.
+#[derive(Debug, Args)]
+struct Filters {
+    /// Only those whose name or description contains this text
+    #[arg(long, value_name = "TEXT")]
+    query: Option<String>,
+    /// Only tests and suites with this tag
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+    /// Only tests whose latest run ended like this: passed, failed, inconclusive, broken or stopped
+    #[arg(long, value_name = "OUTCOME")]
+    outcome: Option<String>,
+    /// Only tests with this type of trigger, like http
+    #[arg(long, value_name = "TYPE")]
+    trigger: Option<String>,
+}
+
+impl Filters {
+    /// Returns the parameters of the server.
+    fn parameters(&self) -> Vec<(&'static str, &str)> {
+        let all = [
+            ("query", &self.query),
+            ("tag", &self.tag),
+            ("outcome", &self.outcome),
+            ("trigger", &self.trigger),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
+    }
 }
 
 #[derive(Debug, Args)]
@@ -186,6 +218,7 @@ async fn list(options: List, before: Target) -> anyhow::Result<Exit> {
         skip: u64::try_from(options.skip).unwrap_or_default(),
         sort_by: &options.sort_by,
         direction: &options.sort_direction,
+        filters: options.filters.parameters(),
     };
     if output == Output::Yaml {
         if options.all {
@@ -195,13 +228,11 @@ async fn list(options: List, before: Target) -> anyhow::Result<Exit> {
         terminal::out(&if body.is_empty() { body } else { format!("{body}\n") });
         return Ok(Exit::Passed);
     }
-    let mut shown = listed(&client.list(name.kind, &page, Form::Json).await?)?;
-    while options.all && length(&shown) < shown["count"].as_u64().unwrap_or(0).saturating_sub(page.skip) {
-        let next = Page { take: MOST, skip: page.skip + length(&shown), ..page.clone() };
-        let more = parsed(&client.list(name.kind, &next, Form::Json).await?)?;
-        let Some(more) = more["items"].as_array().filter(|items| !items.is_empty()) else { break };
-        shown["items"].as_array_mut().into_iter().for_each(|items| items.extend(more.iter().cloned()));
-    }
+    let shown = if options.all {
+        complete(&client, name.kind, page).await?
+    } else {
+        listed(&client.list(name.kind, &page, Form::Json).await?)?
+    };
     if output == Output::Json {
         terminal::out(&terminal::filter::json(&format!("{shown:#}\n")));
     } else {
@@ -209,6 +240,18 @@ async fn list(options: List, before: Target) -> anyhow::Result<Exit> {
         terminal::out(&table::table(name.kind, &items, page_of(&client, name.kind).await.as_deref()));
     }
     Ok(Exit::Passed)
+}
+
+/// A list from this page to its end.
+async fn complete(client: &Client, kind: Kind, page: Page<'_>) -> anyhow::Result<Value> {
+    let mut shown = listed(&client.list(kind, &page, Form::Json).await?)?;
+    while length(&shown) < shown["count"].as_u64().unwrap_or(0).saturating_sub(page.skip) {
+        let next = Page { take: MOST, skip: page.skip + length(&shown), ..page.clone() };
+        let more = parsed(&client.list(kind, &next, Form::Json).await?)?;
+        let Some(more) = more["items"].as_array().filter(|items| !items.is_empty()) else { break };
+        shown["items"].as_array_mut().into_iter().for_each(|items| items.extend(more.iter().cloned()));
+    }
+    Ok(shown)
 }
 
 async fn delete(options: Delete, before: Target) -> anyhow::Result<Exit> {
@@ -277,9 +320,10 @@ impl ResourceName {
         if client.resource(name.kind, &text, Form::Json).await?.is_some() {
             return Ok(text);
         }
-        let page = Page { take: MOST, skip: 0, sort_by: "", direction: "" };
-        let all = listed(&client.list(name.kind, &page, Form::Json).await?)?;
-        let items = all["items"].as_array().into_iter().flatten().map(|item| &item["spec"]);
+        // Names that contain this one are found, too.
+        let filters = if name.kind.is_singleton() { Vec::new() } else { vec![("query", text.as_str())] };
+        let found = complete(client, name.kind, Page { take: MOST, filters, ..Page::default() }).await?;
+        let items = found["items"].as_array().into_iter().flatten().map(|item| &item["spec"]);
         let ids = items.filter(|spec| spec["name"] == text.as_str()).filter_map(|spec| spec["id"].as_str());
         match ids.collect::<Vec<_>>()[..] {
             [] => Ok(text),

@@ -26,12 +26,14 @@ pub(crate) enum Form {
 }
 
 /// A page of a list.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Page<'a> {
     pub(crate) take: u64,
     pub(crate) skip: u64,
     pub(crate) sort_by: &'a str,
     pub(crate) direction: &'a str,
+    /// Parameters that select: `query`, `tag`, `outcome`, `trigger`.
+    pub(crate) filters: Vec<(&'static str, &'a str)>,
 }
 
 impl Client {
@@ -72,6 +74,7 @@ impl Client {
             ("sortBy", page.sort_by),
             ("sortDirection", page.direction),
         ]);
+        let request = request.query(&page.filters);
         body(self.send(wanting(request, form)).await?, "list").await
     }
 

@@ -145,6 +145,10 @@ async fn lists_are_tables_or_json_or_documents() {
     assert_eq!((&listed["count"], listed["items"].as_array().unwrap().len()), (&3.into(), 2));
     let documents = desk.run("list variableset -o yaml --all --take 1").await.out;
     assert_eq!(documents.matches("---\ntype: VariableSet\n").count(), 3);
+    desk.expect("list variableset --query alp", 0, table).await;
+    let told = desk.run("list variableset --tag smoke").await;
+    assert_eq!(told.code, Some(1), "{}", told.err);
+    assert!(told.err.contains("VariableSet has no tag to filter by"), "{}", told.err);
     desk.expect("list testrunner", 0, " ID        NAME      REQUIRED GATES \n--------- --------- ----------------\n current   default   - test-specs   \n").await;
 }
 
