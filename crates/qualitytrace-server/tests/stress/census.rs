@@ -10,8 +10,9 @@ use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Row as _};
 use super::{Acknowledged, Report, SECRET, SHARED};
 
 /// Every reference: a table and its columns, and the table and columns that must have the same values.
-const REFERENCES: [(&str, &str, &str, &str); 13] = [
+const REFERENCES: [(&str, &str, &str, &str); 14] = [
     ("definitions", "kind, id", "resources", "kind, id"),
+    ("facets", "kind, id", "resources", "kind, id"),
     ("runs", "kind, test_id", "resources", "kind, id"),
     ("run_numbers", "kind, test_id", "resources", "kind, id"),
     ("run_events", "test_id, number", "runs", "test_id, number"),

@@ -18,6 +18,7 @@ const PROGRESS_ROWS: u64 = 1_000;
 #[rustfmt::skip]
 const REFERENCES: &[(&str, &str, &str)] = &[
     ("definitions", "kind || '/' || id", "SELECT 1 FROM resources p WHERE p.kind = t.kind AND p.id = t.id"),
+    ("facets", "kind || '/' || id", "SELECT 1 FROM resources p WHERE p.kind = t.kind AND p.id = t.id"),
     ("runs", "test_id", "SELECT 1 FROM resources p WHERE p.kind = t.kind AND p.id = t.test_id"),
     ("run_numbers", "test_id", "SELECT 1 FROM resources p WHERE p.kind = t.kind AND p.id = t.test_id"),
     ("run_events", "test_id", "SELECT 1 FROM runs p WHERE p.test_id = t.test_id AND p.number = t.number"),
