@@ -4,6 +4,7 @@
 //! or a verdict, must stay alive, and must stay within its memory limit; the caller checks the last two.
 
 mod cases;
+mod command_line;
 mod expansion;
 mod guarded;
 pub mod http;
@@ -64,7 +65,17 @@ pub struct Report {
 /// All attacks, in order.
 pub fn attacks() -> impl Iterator<Item = Attack> {
     let cases = cases::ALL.iter().flat_map(|table| table.iter().copied());
-    cases.chain(expansion::ALL).chain(stores::ALL).chain(programs::ALL).chain(guarded::ALL)
+    cases
+        .chain(expansion::ALL)
+        .chain(stores::ALL)
+        .chain(programs::ALL)
+        .chain(command_line::ALL)
+        .chain(guarded::ALL)
+}
+
+/// The attacks on the command line.
+pub fn command_line_attacks() -> impl Iterator<Item = Attack> {
+    command_line::ALL.into_iter()
 }
 
 impl Attack {

@@ -4,6 +4,7 @@ pub mod adversary;
 pub mod instrumented;
 mod line;
 mod peer;
+pub mod terminal;
 mod wait;
 
 use std::net::TcpListener;

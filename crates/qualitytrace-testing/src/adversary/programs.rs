@@ -238,7 +238,7 @@ fn serve(
     Ok((server, address))
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
@@ -260,16 +260,20 @@ impl Drop for Program {
 }
 
 /// A folder of one attack, removed on drop.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Result<Self, String> {
+    pub(super) fn new(name: &str) -> Result<Self, String> {
         let path = std::env::temp_dir().join(format!("qualitytrace-adversary-{}-{name}", std::process::id()));
         fs::create_dir_all(&path).map_err(|error| error.to_string())?;
         Ok(Self(path))
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }

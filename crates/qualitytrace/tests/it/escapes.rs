@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use qualitytrace_testing::terminal::{at_terminal, foreign_codes};
 use regex::Regex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -10,7 +11,6 @@ use tokio::net::TcpListener;
 
 use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::pty::at_terminal;
 use crate::selecting::Desk;
 use crate::suites::{holds, test};
 
@@ -19,16 +19,9 @@ const CODES: &str = "evil\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[31m\u{9b}2J\u{90}q\u
 /// Orders of GitHub, Azure and `TeamCity`.
 const ORDERS: &str = "::error::owned ##[error]owned ##vso[task.complete]owned ##teamcity[owned]";
 
-/// Fails on anything in the output of a terminal that steers it and is not ours: colours, and the erasing of lines.
+/// Fails on anything in the output of a terminal that steers it and is not ours.
 fn is_calm(seen: &str, what: &str) {
-    let ours =
-        Regex::new("\u{1b}\\[(0|1|2|31|32|33|36|1;?[0-9;]*|38;5;[0-9]+|[0-9]+;[0-9;]+|4|9[0-9])?m").unwrap();
-    let drawing = Regex::new("\u{1b}\\[[0-9]+A\r\u{1b}\\[J|\r\u{1b}\\[J").unwrap();
-    let rest = ours.replace_all(&drawing.replace_all(seen, ""), "").replace("\r\n", "\n");
-    let found: Vec<char> = rest
-        .chars()
-        .filter(|letter| letter.is_control() && *letter != '\n' && *letter != '\t' || *letter == '\u{202e}')
-        .collect();
+    let found = foreign_codes(seen);
     assert!(found.is_empty(), "{what}: {found:?} in {seen:?}");
 }
 

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 
+use qualitytrace_testing::terminal::at_terminal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::pty::at_terminal;
 use crate::selecting::Desk;
 use crate::suites::{holds, test};
 

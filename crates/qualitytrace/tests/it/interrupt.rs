@@ -195,7 +195,8 @@ async fn an_interrupted_run_leaves_no_line_of_its_progress_behind() {
     command.args(["--foreground", "--signal", "INT", "3"]).arg(super::program());
     command.args(["run", "a.yaml", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"]);
     command.args(["--var", &format!("URL={url}")]).current_dir(folder.path()).env("HOME", folder.path());
-    let (_, sent) = tokio::task::block_in_place(|| crate::pty::at_terminal(&mut command, ""));
+    let (_, sent) =
+        tokio::task::block_in_place(|| qualitytrace_testing::terminal::at_terminal(&mut command, ""));
     assert!(sent.contains("0/1 done, 1 running"), "{sent:?}");
     let seen = screen(&sent).join("\n");
     assert!(seen.contains("stopping the runs in progress") && seen.contains("1 stopped"), "{seen}");
