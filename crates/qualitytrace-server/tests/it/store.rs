@@ -22,6 +22,7 @@ on_every_database!(
     no_update_is_lost_under_concurrency,
     of_writers_that_expect_one_version_only_one_succeeds,
     lists_are_found_sorted_and_paged,
+    a_name_of_any_length_is_stored,
     a_deleted_test_takes_everything_with_it,
     the_number_of_a_deleted_run_is_not_used_again,
     run_numbers_are_unique_under_concurrency,
@@ -222,6 +223,14 @@ async fn lists_are_found_sorted_and_paged(database: &Database) {
     assert_eq!(ids("A", Order::Name, true, 9, 0).await, (2, "a A".to_owned()));
     assert_eq!(ids("'", Order::Name, true, 9, 0).await, (0, String::new()));
     assert_eq!(ids("\\", Order::Created, true, 9, 0).await, (0, String::new()));
+}
+
+async fn a_name_of_any_length_is_stored(database: &Database) {
+    let store = database.open().await;
+    // Nothing that compresses.
+    let name: String = (0..6_000_u32).filter_map(|at| char::from_u32(0x4e00 + at * 7 % 20_000)).collect();
+    let put = store.put(&definition("t", &name, "{}"), Mode::Create, Timestamp::from_nanos(1)).await.unwrap();
+    assert!(matches!(put, Put::Created(_)));
 }
 
 async fn a_deleted_test_takes_everything_with_it(database: &Database) {

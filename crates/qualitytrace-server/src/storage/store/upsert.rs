@@ -20,6 +20,9 @@ pub(crate) const NO_ID: &str =
 /// The longest id in bytes. Ids are part of request paths, where an escaped byte takes three characters.
 const LONGEST_ID: usize = 256;
 
+/// The longest sort key in bytes: PostgreSQL refuses rows of an index beyond 2,704.
+const LONGEST_SORT_KEY: usize = 1_024;
+
 /// Whether a text is a valid id.
 pub(crate) fn is_id(id: &str) -> bool {
     id.len() <= LONGEST_ID && !matches!(id, "" | "." | "..") && !id.chars().any(char::is_control)
@@ -367,6 +370,7 @@ fn sort_key(name: &str) -> Vec<u8> {
     );
     key.push(0);
     key.extend(name.bytes());
+    key.truncate(LONGEST_SORT_KEY);
     key
 }
 
